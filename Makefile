@@ -1,0 +1,69 @@
+# `make demo` and `make test` each work from nothing: a machine with Python 3.11 or newer.
+# Other Python: make test PYTHON=python3.12      Other folder: make test VENV=/elsewhere
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
+	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# The caller's shell must not leak other checkouts into this one.
+unexport PYTHONPATH
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format coverage system clean
+
+help:  ## Show this list.
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo-ready  ## Compare scheduling rules on an embedded workload; write an HTML report.
+	$(BIN)/trimtab demo $(ARGS)
+
+test: $(VENV)/.dev-ready system  ## Run every test (two workers). Narrow it with ARGS="-k words".
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+check: $(VENV)/.dev-ready  ## Lint, format, types, layers, spelling.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+format: $(VENV)/.dev-ready  ## Rewrite the sources the way `make check` wants them.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+coverage: $(VENV)/.dev-ready  ## Run the compiled code as plain Python and hold 95 % of lines and branches.
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-fail-under=95 \
+		-m "not slow and not spark and not browser" $(ARGS)
+
+bench-%: $(VENV)/.dev-ready  ## Run one benchmark: bench-dag-fidelity runs benchmarks/dag_fidelity.py.
+	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(ARGS)
+
+clean:  ## Remove the environment and what tools left behind.
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
+
+# Chromium and Java, only where they are missing and we may install them. Without Chromium the
+# browser tests are skipped, without Java the Spark tests, each with its reason.
+system:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+		|| command -v google-chrome >/dev/null || $(call apt_install,chromium,browser tests are skipped)
+	@command -v java >/dev/null || $(call apt_install,default-jre-headless,Spark tests are skipped)
+
+may_apt = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
+apt_install = { if $(may_apt); then echo "Installing $(1) with apt-get"; \
+	(apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+	--no-install-recommends $(1)) >/dev/null || echo "$(1) could not be installed: $(2)"; \
+	else echo "$(1) is missing: $(2)"; fi; }
+
+# bin/pip and not bin/python: Debian without python3-venv leaves an environment that has no pip.
+$(BIN)/pip:
+	@[ -n "$(PYTHON)" ] || { echo "trimtab needs Python 3.11 or newer; install it or set PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(call apt_install,python3-venv,the next step needs it)
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-ready: pyproject.toml constraints.txt | $(BIN)/pip
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev-ready: pyproject.toml constraints.txt | $(BIN)/pip
+	$(PIP) -e '.[dev,gym,spark]'
+	@touch $@ $(VENV)/.demo-ready

@@ -1,0 +1,1 @@
+"""Honest comparisons: suites, tables, figures and the report people open."""

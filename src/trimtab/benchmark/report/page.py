@@ -1,0 +1,159 @@
+"""Put a report into one HTML file that asks the network for nothing.
+
+Text, table and the frames of the charts are plain HTML, escaped here and nowhere else; the scripts
+beside this file only draw numbers into the frames. They are inlined as they are: no build step.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from trimtab.benchmark.report.content import CurvesSection, GanttSection, Report, Section
+from trimtab.benchmark.report.packing import pack
+from trimtab.benchmark.report.section_html import section_html
+from trimtab.benchmark.report.table_html import table_html
+from trimtab.benchmark.report.wording import headline
+from trimtab.core.colours import JOB_COLOURS, POLICY_COLOURS, policy_styles
+
+__all__ = ["page", "report_data", "write_page"]
+
+STYLES = ("report.css", "charts.css")
+SCRIPTS = ("basics.js", "table.js", "curves.js", "gantt_view.js", "gantt_input.js", "report.js")
+
+
+def write_page(path: Path, report: Report) -> None:
+    """Write the page; an interrupted write leaves no half page behind."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(page(report), encoding="utf-8")
+    partial.replace(path)
+
+
+def page(report: Report) -> str:
+    """The whole page as text."""
+    policies = report_policies(report)
+    parts = {
+        "title": escape(report.title),
+        "headline": escape(headline(report.table)),
+        "facts": _definitions(report.facts),
+        "caption": escape(report.table.caption),
+        "table": table_html(report.table, policies),
+        "sections": "\n".join(
+            section_html(section, place, policies) for place, section in enumerate(report.sections)
+        ),
+        "notes": "".join(f"<li>{escape(note)}</li>" for note in report.notes),
+        "no_notes": "" if report.notes else " hidden",
+        "command": escape(report.command),
+        "provenance": _definitions(report.provenance),
+        "data": script_json(report_data(report)),
+        "colours": _colour_variables(),
+        "styles": "\n".join(_package_file(name) for name in STYLES),
+        "scripts": "\n".join(_package_file(name) for name in SCRIPTS),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _package_file("template.html"))
+
+
+def report_policies(report: Report) -> list[str]:
+    """Every policy once, in the order of the table; its place decides its colour."""
+    names = [row.policy for row in report.table.rows]
+    for section in report.sections:
+        lines = section.curves if isinstance(section, CurvesSection) else section.panels
+        names += [line.policy for line in lines]
+    return list(dict.fromkeys(names))
+
+
+def report_data(report: Report) -> dict[str, object]:
+    """The numbers that the scripts draw."""
+    policies = report_policies(report)
+    styles = policy_styles(policies)
+    return {
+        "policies": [
+            {
+                "name": name,
+                "colour": f"var(--policy-{place % len(POLICY_COLOURS)})",
+                "dashes": styles[name][1],
+            }
+            for place, name in enumerate(policies)
+        ],
+        "sections": [_section_data(section) for section in report.sections],
+    }
+
+
+def _section_data(section: Section) -> dict[str, object]:
+    if isinstance(section, CurvesSection):
+        return {
+            "kind": "curves",
+            "xLabel": section.x_label,
+            "yLabel": section.y_label,
+            "percent": section.y_percent,
+            "onTheClock": section.on_the_clock,
+            "curves": [
+                {
+                    "policy": curve.policy,
+                    "x": pack(curve.x),
+                    "y": pack(curve.y),
+                    "jobX": None if curve.job_x is None else pack(curve.job_x),
+                }
+                for curve in section.curves
+            ],
+        }
+    return _gantt_data(section)
+
+
+def _gantt_data(section: GanttSection) -> dict[str, object]:
+    """Tasks are sorted by row and start, so a row is a slice and a task is found by halving."""
+    panels = []
+    for panel in section.panels:
+        order = np.lexsort((panel.start_ms, panel.row))
+        panels.append(
+            {
+                "policy": panel.policy,
+                "tasksInRow": pack(np.bincount(panel.row, minlength=panel.row_count)),
+                "start": pack(panel.start_ms[order]),
+                "duration": pack((panel.end_ms - panel.start_ms)[order]),
+                "job": pack(panel.job[order]),
+                "stage": pack(panel.stage[order]),
+                "wave": pack(panel.wave[order]),
+                "completion": pack(panel.completion_ms),
+            }
+        )
+    return {
+        "kind": "gantt",
+        "rowWord": section.row_word,
+        "jobs": list(section.job_names),
+        "colours": list(JOB_COLOURS),
+        "arrival": pack(section.arrival_ms),
+        "waves": list(section.wave_names),
+        "end": section.end_ms,
+        "panels": panels,
+    }
+
+
+def script_json(data: object) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _colour_variables() -> str:
+    lines = [
+        f"--policy-{place}: light-dark({light}, {dark});"
+        for place, (light, dark) in enumerate(POLICY_COLOURS)
+    ]
+    return ":root { " + " ".join(lines) + " }"
+
+
+def _definitions(facts: Mapping[str, str]) -> str:
+    return "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(fact)}</dd></div>" for name, fact in facts.items()
+    )
+
+
+def _package_file(name: str) -> str:
+    return files("trimtab.benchmark.report").joinpath(name).read_text(encoding="utf-8")

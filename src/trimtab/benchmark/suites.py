@@ -1,0 +1,180 @@
+"""Suites: what is compared on what, as frozen settings with a name.
+
+A suite is a settings model whose defaults are the suite; a TOML file and flags change single fields.
+Test seeds begin at a million and training seeds end below it, so what a rule was tuned on is never
+what it is judged by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.core.registry import SUITE_ENTRY_POINTS, Registry
+from trimtab.core.settings import Field, Settings, field_validator, model_validator
+from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
+from trimtab.dag_scheduling.workload import Workload
+from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
+
+__all__ = [
+    "FIRST_TEST_SEED",
+    "SUITES",
+    "BatchSuite",
+    "DagSuite",
+    "MultiResourceSuite",
+    "Scenario",
+    "StreamSuite",
+    "four_classes",
+]
+
+FIRST_TEST_SEED = 1_000_000
+_SEEDS_PER_DRAW = 100_000
+
+_HERE = "trimtab.benchmark.suites"
+
+SUITES: Registry[type[DagSuite]] = Registry(
+    "suite",
+    {
+        "dag/batch": f"{_HERE}:BatchSuite",
+        "dag/multi-resource": f"{_HERE}:MultiResourceSuite",
+        "dag/stream": f"{_HERE}:StreamSuite",
+    },
+    SUITE_ENTRY_POINTS,
+    prefix="dag/",
+)
+
+ALL_RULES = (
+    "fifo",
+    "sjf-cp",
+    "fair",
+    "naive-weighted-fair",
+    "weighted-fair:tuned",
+    "tetris:tuned",
+    "graphene:tuned",
+    "capped-srpt:tuned",
+    "capped-srpt-local:tuned",
+    "random",
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One setting of a suite: what all policies play on the same seeds, and a table of its own."""
+
+    name: str
+    workload: WorkloadSettings
+    load: float | None = None
+
+
+class DagSuite(Settings):
+    """A comparison of DAG schedulers."""
+
+    workload: WorkloadSettings = Field(
+        default=WorkloadSettings(), description="Which jobs arrive, and when."
+    )
+    cluster: Cluster = Field(default=Cluster(), description="The cluster they run on.")
+    loads: tuple[float, ...] = Field(
+        default=(), description="Loads of a sweep, each a table of its own; empty: no sweep."
+    )
+    policies: tuple[str, ...] = Field(
+        default=ALL_RULES, min_length=1, description="Policies; `:tuned` takes the tuned settings."
+    )
+    baseline: str = Field(default="fair", description="Policy that the others are measured against.")
+    seeds: int = Field(
+        default=50, ge=2, le=_SEEDS_PER_DRAW, description="Test episodes of each policy."
+    )
+    training_seeds: int = Field(
+        default=24, ge=2, le=FIRST_TEST_SEED, description="Episodes `trimtab tune` judges by."
+    )
+    seed: int = Field(
+        default=0, ge=0, le=1_000_000, description="Another number gives other test episodes."
+    )
+
+    @field_validator("loads")
+    @classmethod
+    def _sound_loads(cls, loads: tuple[float, ...]) -> tuple[float, ...]:
+        for load in loads:
+            if not 0 < load <= 2:
+                raise ValueError(f"a load of {load:g}; give shares of capacity between 0 and 2")
+        return loads
+
+    @model_validator(mode="after")
+    def _sweep_needs_a_stream(self) -> DagSuite:
+        if self.loads and self.workload.arrivals != "poisson":
+            raise ValueError("loads sweep a stream; set workload.arrivals = 'poisson'")
+        return self
+
+    def test_seeds(self) -> range:
+        first = FIRST_TEST_SEED + self.seed * _SEEDS_PER_DRAW
+        return range(first, first + self.seeds)
+
+    def tuning_seeds(self) -> range:
+        return range(self.training_seeds)
+
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """The sweep's settings one by one, or the only one."""
+        if not self.loads:
+            return (Scenario("", self.workload, self.workload.load),)
+        return tuple(
+            Scenario(
+                f"load {load:.2f}",
+                self.workload.model_copy(update={"load": load, "mean_gap_s": None}),
+                load,
+            )
+            for load in self.loads
+        )
+
+    def draw(self, scenario: Scenario, seed: int) -> Workload:
+        """Draw the jobs every policy meets under this seed."""
+        return draw_workload(scenario.workload, executors=self.cluster.executors, seed=seed)
+
+
+def four_classes(executors: int) -> tuple[ExecutorClass, ...]:
+    """A quarter of the executors each with a quarter, half, three quarters and all of the memory.
+
+    >>> [c.count for c in four_classes(50)]
+    [12, 12, 13, 13]
+    """
+    counts = [executors * (k + 1) // 4 - executors * k // 4 for k in range(4)]
+    sizes = zip(sorted(counts), (0.25, 0.5, 0.75, 1.0), strict=True)
+    return tuple(ExecutorClass(count=count, memory=memory) for count, memory in sizes)
+
+
+class BatchSuite(DagSuite):
+    """20 jobs at once on 50 executors: Decima's batched arrivals."""
+
+
+class StreamSuite(DagSuite):
+    """A stream of 200 jobs at loads from 0.5 to 0.95: Decima's continuous arrivals."""
+
+    workload: WorkloadSettings = Field(
+        default=WorkloadSettings(jobs=200, arrivals="poisson", load=0.8),
+        description="Which jobs arrive, and when.",
+    )
+    loads: tuple[float, ...] = Field(
+        default=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+        description="Loads of a sweep, each a table of its own; empty: no sweep.",
+    )
+    policies: tuple[str, ...] = Field(
+        default=tuple(name for name in ALL_RULES if name != "random"),
+        min_length=1,
+        description="Policies; `:tuned` takes the tuned settings.",
+    )
+    seeds: int = Field(
+        default=30, ge=2, le=_SEEDS_PER_DRAW, description="Test episodes of each policy and load."
+    )
+    training_seeds: int = Field(
+        default=8, ge=2, le=FIRST_TEST_SEED, description="Episodes `trimtab tune` judges by."
+    )
+
+
+class MultiResourceSuite(DagSuite):
+    """20 jobs at once with random memory demands on four executor classes."""
+
+    workload: WorkloadSettings = Field(
+        default=WorkloadSettings(random_memory=True), description="Which jobs arrive, and when."
+    )
+    cluster: Cluster = Field(
+        default=Cluster(classes=four_classes(50)), description="The cluster they run on."
+    )
+
+

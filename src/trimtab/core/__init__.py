@@ -1,0 +1,1 @@
+"""The few words every room speaks."""

@@ -1,0 +1,215 @@
+"""The run folder: everything one run left behind, in files a person can read.
+
+::
+
+    settings.toml   what was asked for; `load_settings` reads it back
+    machine.json    when it began, and on what: platform, cores, Python, versions, commit
+    metrics.jsonl   one line per measurement, appended as the run goes
+    *.json          results, each written whole or not at all
+"""
+
+import json
+import math
+import os
+import platform
+import subprocess
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from trimtab.core.errors import TrimtabError
+
+if TYPE_CHECKING:
+    from trimtab.core.settings import Settings
+
+__all__ = ["Clock", "RunFolder", "machine_facts"]
+
+Clock: TypeAlias = Callable[[], datetime]
+
+_SETTINGS = "settings.toml"
+_MACHINE = "machine.json"
+_METRICS = "metrics.jsonl"
+_VERSIONED = ("numpy", "numba", "llvmlite", "polars")
+
+
+class RunFolder:
+    """One run's folder. Made new, never overwritten.
+
+    >>> import tempfile
+    >>> from datetime import UTC, datetime
+    >>> parent = Path(tempfile.mkdtemp())
+    >>> run = RunFolder.create(parent / "first", clock=lambda: datetime(2025, 1, 1, tzinfo=UTC))
+    >>> run.append_metrics({"jobs": 3})
+    >>> run.read_metrics()
+    [{'time': '2025-01-01T00:00:00+00:00', 'jobs': 3}]
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+
+    @classmethod
+    def create(
+        cls, path: str | Path, *, clock: Clock, settings: "Settings | None" = None
+    ) -> "RunFolder":
+        """Make the folder at exactly this path; refuse if something is there."""
+        path = Path(path)
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise TrimtabError(
+                f"{path}: exists, and a run is never overwritten; choose another folder"
+            ) from None
+        except OSError as error:
+            raise TrimtabError(
+                f"{path}: cannot make the run folder: {error.strerror}; choose another"
+            ) from None
+        run = cls(path, clock)
+        run._begin(settings)
+        return run
+
+    @classmethod
+    def create_next(
+        cls, parent: str | Path, label: str, *, clock: Clock, settings: "Settings | None" = None
+    ) -> "RunFolder":
+        """Make ``parent/label``, or ``label-2``, ``label-3``, ... if earlier runs took those."""
+        number = 1
+        while True:
+            name = label if number == 1 else f"{label}-{number}"
+            if not (Path(parent) / name).exists():
+                return cls.create(Path(parent) / name, clock=clock, settings=settings)
+            number += 1
+
+    @classmethod
+    def open(cls, path: str | Path, *, clock: Clock) -> "RunFolder":
+        """Open a run made earlier, to read it or add to it."""
+        path = Path(path)
+        if not (path / _MACHINE).is_file():
+            raise TrimtabError(f"{path}: not a run folder (no {_MACHINE} in it); check the path")
+        return cls(path, clock)
+
+    def append_metrics(self, metrics: Mapping[str, Any]) -> None:
+        """Add one line with the time; a number that is not finite is written as null."""
+        line = _as_json({"time": self._clock().isoformat(), **metrics})
+        with (self.path / _METRICS).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Read every whole line; the last one is left out if a crash cut it short."""
+        path = self.path / _METRICS
+        if not path.exists():
+            return []
+        whole_lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        return [json.loads(line) for line in whole_lines]
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Write a result so that a reader sees the old file or the new one, never half of one."""
+        return self.write_text(name, _as_json(content, indent=2) + "\n")
+
+    def read_json(self, name: str) -> Any:
+        """Read a result back."""
+        try:
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise TrimtabError(f"{self.path}: this run has no {name}; run it again") from None
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write any text file, whole or not at all."""
+        target = self.path / name
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        return target
+
+    def _begin(self, settings: "Settings | None") -> None:
+        if settings is not None:
+            from trimtab.core.settings import settings_as_toml
+
+            self.write_text(_SETTINGS, settings_as_toml(settings))
+        self.write_json(_MACHINE, {"began": self._clock().isoformat(), **machine_facts()})
+
+
+def machine_facts() -> dict[str, Any]:
+    """Say on what a number was measured; no names of hosts or users.
+
+    >>> sorted(machine_facts())[:3]
+    ['cores', 'git_commit', 'git_dirty']
+    """
+    commit, dirty = _commit()
+    return {
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in ("trimtab", *_VERSIONED)},
+        "git_commit": commit,
+        "git_dirty": dirty,
+    }
+
+
+def _processor() -> str:
+    """Name the processor: Linux hides the model in a file and answers with nothing."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> tuple[str | None, bool | None]:
+    """Find the commit of a trimtab checkout; an installed trimtab has none.
+
+    A wheel in a user's own repository must not answer with the user's commit, so the top of the
+    repository has to hold this very package.
+    """
+    package = Path(__file__).resolve().parents[1]
+    top = _git(package, "rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() / "src" / "trimtab" != package:
+        return None, None
+    commit = _git(package, "rev-parse", "--verify", "HEAD")
+    changes = _git(package, "status", "--porcelain")
+    return commit, None if commit is None or changes is None else changes != ""
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    # Without optional locks, asking never writes to the repository's index.
+    command = ["git", "--no-optional-locks", "-C", str(folder), *words]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def _as_json(content: Any, indent: int | None = None) -> str:
+    return json.dumps(_plain(content), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """Turn numpy values, paths, times and records into what JSON knows."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Path):
+        return value.as_posix()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return value

@@ -1,0 +1,254 @@
+"""Settings: frozen models, TOML files beneath flags, refusals in one line.
+
+A wing subclasses `Settings` with one sentence and one range per field; the command line reads
+flags into a mapping and calls `load_settings`. Flags win over the file, the file over defaults.
+
+This module is the only door to pydantic. Subclasses take `Field` from here, with `default=` by
+name, which is how type checkers see that a field may be left out:
+
+>>> from trimtab.core.settings import Field, Settings, load_settings
+>>> class ClusterSettings(Settings):
+...     executors: int = Field(default=50, ge=1, le=100_000, description="Size of the cluster.")
+>>> load_settings(ClusterSettings, None, {"executors": 8}).executors
+8
+"""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from trimtab.core.errors import SettingsError
+
+__all__ = [
+    "Field",
+    "Settings",
+    "ValidationInfo",
+    "field_validator",
+    "load_settings",
+    "model_validator",
+    "settings_as_toml",
+]
+
+_FLAGS = "flags"
+
+
+class Settings(BaseModel):
+    """Base of every settings model: frozen, unknown keys refused, defaults checked too.
+
+    >>> class Noise(Settings):
+    ...     spread: float = Field(
+    ...         default=0.1, ge=0, description="Relative spread of task durations."
+    ...     )
+    >>> Noise().spread
+    0.1
+    >>> Noise(spread=0.2) == Noise(spread=0.2)
+    True
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        allow_inf_nan=False,
+        ser_json_inf_nan="constants",
+    )
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def load_settings(
+    cls: type[AnySettings],
+    path: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> AnySettings:
+    """Read settings from a TOML file (if any) with flags laid over it.
+
+    Overrides are nested like the file; a dotted name (``"cluster.executors"``) reaches into a
+    table. An override of ``None`` means "flag not given" and leaves the file's value alone.
+    """
+    from_file = {} if path is None else _read_toml(Path(path))
+    from_flags = _nest(overrides or {})
+    try:
+        return cls.model_validate(_laid_over(from_file, from_flags))
+    except ValidationError as error:
+        raise SettingsError(_one_line(cls, error, path, from_flags)) from None
+
+
+def settings_as_toml(settings: Settings) -> str:
+    """Write settings so that `load_settings` reads the same ones back.
+
+    >>> class Noise(Settings):
+    ...     spread: float = Field(
+    ...         default=0.1, ge=0, description="Relative spread of task durations."
+    ...     )
+    >>> print(settings_as_toml(Noise()), end="")
+    # Relative spread of task durations.
+    spread = 0.1
+    """
+    return "\n".join(_toml_lines(settings, ())) + "\n"
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such settings file; check the path") from None
+    except IsADirectoryError:
+        raise SettingsError(f"{path}: is a folder; name a TOML file in it") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}; mend that line") from None
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        if value is None:
+            continue
+        *tables, key = name.split(".")
+        target = nested
+        for table in tables:
+            target = target.setdefault(table, {})
+        if isinstance(value, Mapping):
+            target[key] = _laid_over(target.get(key, {}), _nest(value))
+        else:
+            target[key] = value
+    return nested
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            value = _laid_over(under, value)
+        merged[key] = value
+    return merged
+
+
+def _one_line(
+    cls: type[Settings],
+    error: ValidationError,
+    path: str | Path | None,
+    from_flags: Mapping[str, Any],
+) -> str:
+    """Say the first fault in full and count the rest."""
+    faults = error.errors(include_url=False)
+    fault = faults[0]
+    place = tuple(part for part in fault["loc"] if isinstance(part, str | int))
+    source = _FLAGS if path is None or _holds(from_flags, place) else str(path)
+    field = ".".join(str(part) for part in place) or cls.__name__
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{source}: {field}{_complaint(cls, fault, place)}{more}"
+
+
+def _complaint(cls: type[Settings], fault: Any, place: Sequence[str | int]) -> str:
+    if fault["type"] == "extra_forbidden":
+        return " is not a setting; " + _known_names(cls, place)
+    if fault["type"] == "missing":
+        return " is missing; add it"
+    said = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    said = said[:1].lower() + said[1:]
+    allowed = _allowed(cls, place)
+    hint = f"; allowed: {allowed}" if allowed else ""
+    if fault["type"] == "value_error" and isinstance(fault["input"], Mapping):
+        return f": {said}"
+    return f" = {_shown(fault['input'])}: {said}{hint}"
+
+
+def _known_names(cls: type[Settings], place: Sequence[str | int]) -> str:
+    model = _model_at(cls, place[:-1])
+    names = list(model.model_fields) if model else []
+    close = difflib.get_close_matches(str(place[-1]), names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known settings: {', '.join(names)}" if names else "remove it"
+
+
+def _allowed(cls: type[Settings], place: Sequence[str | int]) -> str:
+    """Put a field's bounds into words, e.g. ``integer, >= 1, <= 8``; empty when it has none."""
+    names = [part for part in place if isinstance(part, str)]
+    model = _model_at(cls, names[:-1]) if names else None
+    field = model.model_fields.get(names[-1]) if model else None
+    if field is None:
+        return ""
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    bounds = [
+        f"{sign} {getattr(limit, name)}"
+        for limit in field.metadata
+        for name, sign in signs.items()
+        if getattr(limit, name, None) is not None
+    ]
+    kinds = {int: "integer", float: "number", bool: "true or false", str: "text"}
+    kind = kinds.get(field.annotation) if isinstance(field.annotation, type) else None
+    return ", ".join(([kind] if kind else []) + bounds)
+
+
+def _model_at(cls: type[Settings], tables: Sequence[str | int]) -> type[Settings] | None:
+    model: type[Settings] | None = cls
+    for table in tables:
+        if isinstance(table, int):
+            continue
+        field = model.model_fields.get(table) if model else None
+        model = _settings_within(field.annotation) if field else None
+    return model
+
+
+def _settings_within(annotation: Any) -> type[Settings] | None:
+    """Find the settings model in ``Model``, ``Model | None`` or ``tuple[Model, ...]``."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return annotation
+    return next(filter(None, map(_settings_within, get_args(annotation))), None)
+
+
+def _holds(nested: Mapping[str, Any], place: Sequence[str | int]) -> bool:
+    here: Any = nested
+    for part in place:
+        if not isinstance(here, Mapping) or part not in here:
+            return here is not nested and not isinstance(here, Mapping)
+        here = here[part]
+    return bool(place)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _toml_lines(settings: Settings, tables: tuple[str, ...]) -> list[str]:
+    plain: list[str] = []
+    nested: list[str] = []
+    for name, field in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        if value is None:
+            continue
+        if isinstance(value, Settings):
+            nested += ["", f"[{'.'.join((*tables, name))}]", *_toml_lines(value, (*tables, name))]
+            continue
+        if field.description:
+            plain.append(f"# {field.description}")
+        plain.append(f"{name} = {_toml_value(settings.model_dump(mode='json')[name])}")
+    return plain + nested
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{json.dumps(k)} = {_toml_value(v)}" for k, v in value.items())
+        return f"{{ {inside} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(_toml_value(item) for item in value if item is not None)}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,5 @@
+"""The compiled engine: batches of environments as plain arrays, event loops under numba."""
+
+from trimtab.dag_scheduling.simulator.simulator import Simulator, simulate
+
+__all__ = ["Simulator", "simulate"]

@@ -1,0 +1,247 @@
+"""The engine's Python face: one environment to step through, and whole episodes at full speed."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from trimtab.core.environment import Transition
+from trimtab.core.errors import ActionError, TrimtabError
+from trimtab.dag_scheduling.cluster import Cluster
+from trimtab.dag_scheduling.episode import Episode, TaskLog
+from trimtab.dag_scheduling.heuristics import Rule, fifo
+from trimtab.dag_scheduling.problem import Action, Snapshot, decode
+from trimtab.dag_scheduling.simulator import events, replay
+from trimtab.dag_scheduling.simulator.compiling import compiled, specialise
+from trimtab.dag_scheduling.simulator.state import (
+    BUSY,
+    COST,
+    DECISIONS,
+    EVENTS,
+    LAST_DECISION,
+    LOGGED,
+    MOVING,
+    NOW,
+    State,
+    grow,
+    new_state,
+)
+from trimtab.dag_scheduling.simulator.tables import Tables, make_tables
+from trimtab.dag_scheduling.workload import Profile, Workload
+
+__all__ = ["Simulator", "simulate"]
+
+NO_LIMIT_MS = 1 << 60
+FIRST_SLOTS = 32
+"""Jobs a new window has room for; it doubles whenever more are in the system at once."""
+
+
+class Simulator:
+    """One environment: reset it with a workload, then answer its questions.
+
+    >>> from trimtab.dag_scheduling import Cluster, make_policy, tiny_workload
+    >>> simulator = Simulator(Cluster(executors=4))
+    >>> snapshot = simulator.reset(tiny_workload("diamond"), seed=0)
+    >>> fair = make_policy("fair")
+    >>> while not simulator.ended:
+    ...     transition = simulator.step(fair.decide(simulator.snapshot))
+    >>> int(transition.reward) < 0
+    True
+    """
+
+    def __init__(
+        self, cluster: Cluster, *, time_limit_ms: int | None = None, record_tasks: bool = False
+    ) -> None:
+        self.cluster = cluster
+        self._time_limit_ms = NO_LIMIT_MS if time_limit_ms is None else time_limit_ms
+        self._record_tasks = record_tasks
+        self._state: State | None = None
+        self._tables: Tables | None = None
+        self._status = events.FINISHED
+        self._reward = 0
+
+    def reset(self, workload: Workload, seed: int) -> Snapshot:
+        """Begin an episode; returns the first question."""
+        tables = _tables(workload.profile, self.cluster)
+        logged = workload.task_count if self._record_tasks else 0
+        reusable = (
+            self._state is not None
+            and self._tables is tables
+            and len(self._state.jobs) == workload.job_count
+            and len(self._state.log) == logged
+        )
+        if not reusable:
+            slots = min(FIRST_SLOTS, workload.job_count)
+            self._state = new_state(tables, slots=slots, jobs=workload.job_count, logged_tasks=logged)
+        self._tables, self._workload, self._seed = tables, workload, seed
+        self._reward = 0
+        state = self._running_state
+        state.jobs["template"][:] = workload.template
+        state.jobs["arrival_ms"][:] = workload.arrival_ms
+        with np.errstate(over="ignore"):
+            events.reset(state, tables, seed, self._time_limit_ms)
+            self._status = events.advance(state, tables)
+        self._settle()
+        self._take_reward()
+        return self.snapshot
+
+    @property
+    def _running_state(self) -> State:
+        if self._state is None:
+            raise TrimtabError("no episode is running; call reset(workload, seed) first")
+        return self._state
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What may be known now; views that change with the next step."""
+        return replay.look(self._running_state, self._tables)
+
+    @property
+    def ended(self) -> bool:
+        return self._status in (events.FINISHED, events.TRUNCATED)
+
+    def step(self, action: Action) -> Transition[Snapshot]:
+        """Answer the present question; runs to the next one. Actions outside the mask are refused."""
+        state = self._running_state
+        if self.ended:
+            raise ActionError("the episode has ended; call reset(workload, seed) to begin another")
+        decode(self.snapshot, action)
+        with np.errstate(over="ignore"):
+            self._status = replay.step(state, self._tables, action[0], action[1], action[2])
+        self._settle()
+        now = int(state.scalar[NOW])
+        elapsed_ms = now - int(state.scalar[LAST_DECISION])
+        state.scalar[LAST_DECISION] = now
+        return Transition(
+            snapshot=self.snapshot,
+            reward=self._take_reward(),
+            terminated=self._status == events.FINISHED,
+            truncated=self._status == events.TRUNCATED,
+            elapsed_ms=elapsed_ms,
+        )
+
+    def play(self, rule: Rule) -> None:
+        """Let a rule answer all questions that are left, inside compiled code."""
+        function = _player(rule.function)
+        parameters = np.array(rule.values, np.float64)
+        while not self.ended:
+            with np.errstate(over="ignore"):
+                self._status = function(self._running_state, self._tables, self._status, parameters)
+            self._settle(rule.name)
+        self._take_reward()
+
+    def episode(self, policy: str) -> Episode:
+        """The record of the finished episode."""
+        if self._status != events.FINISHED:
+            raise TrimtabError("the episode has not finished; step on until `ended`")
+        state, workload = self._running_state, self._workload
+        names = self._workload.profile.names
+        return Episode(
+            policy=policy,
+            seed=self._seed,
+            executor_count=self.cluster.executors,
+            job_names=tuple(names[kind] for kind in workload.template),
+            arrival_ms=workload.arrival_ms,
+            first_start_ms=state.jobs["first_start_ms"].copy(),
+            completion_ms=state.jobs["completion_ms"].copy(),
+            alone_ms=_alone_ms(workload, self.cluster),
+            busy_ms=int(state.scalar[BUSY]),
+            moving_ms=int(state.scalar[MOVING]),
+            reward=self._reward,
+            decisions=int(state.scalar[DECISIONS]),
+            events=int(state.scalar[EVENTS]),
+            tasks=self._task_log() if self._record_tasks else None,
+        )
+
+    def _settle(self, policy: str = "the policy") -> None:
+        """Make room for more jobs, or say why the episode cannot go on."""
+        tables = self._tables
+        assert tables is not None
+        while self._status == events.NEED_SLOTS:
+            self._state = grow(self._running_state, tables)
+            with np.errstate(over="ignore"):
+                self._status = events.advance(self._state, tables)
+        if self._status == replay.ILLEGAL:
+            raise ActionError(
+                f"{policy}: an action outside the mask at {self._running_state.scalar[NOW]} ms; step "
+                "through with Simulator.step to see which"
+            )
+        if self._status == events.STUCK:
+            raise ActionError(f"{policy}: all executors are idle while jobs wait; choose a stage instead")
+
+    def _take_reward(self) -> int:
+        """Minus the cost since the last call."""
+        scalar = self._running_state.scalar
+        reward = -int(scalar[COST])
+        scalar[COST] = 0
+        self._reward += reward
+        return reward
+
+    def _task_log(self) -> TaskLog:
+        state = self._running_state
+        count = int(state.scalar[LOGGED])
+        start = state.log["start_ms"][:count].copy()
+        return TaskLog(
+            job=state.log["job"][:count].astype(np.int64),
+            stage=state.log["stage"][:count].astype(np.int64),
+            executor=state.log["executor"][:count].astype(np.int64),
+            start_ms=start,
+            end_ms=start + state.log["duration_ms"][:count],
+            wave=state.log["wave"][:count].copy(),
+        )
+
+
+def simulate(
+    workload: Workload, policy: Any, cluster: Cluster, *, seed: int = 0, record_tasks: bool = False
+) -> Episode:
+    """Play one workload under one policy to the end.
+
+    Rules run compiled; any other object with `name` and `decide(snapshot) -> Action` is asked in Python.
+
+    >>> from trimtab.dag_scheduling import Cluster, make_policy, tiny_workload
+    >>> episode = simulate(tiny_workload("diamond"), make_policy("fair"), Cluster(executors=4))
+    >>> episode.reward == -episode.jct_ms.sum()
+    True
+    """
+    simulator = Simulator(cluster, record_tasks=record_tasks)
+    snapshot = simulator.reset(workload, seed)
+    if isinstance(policy, Rule):
+        simulator.play(policy)
+    else:
+        while not simulator.ended:
+            snapshot = simulator.step(policy.decide(snapshot)).snapshot
+    return simulator.episode(policy.name)
+
+
+@lru_cache(maxsize=8)
+def _tables(profile: Profile, cluster: Cluster) -> Tables:
+    return make_tables(profile, cluster)
+
+
+@lru_cache(maxsize=None)
+def _player(function: Any) -> Any:
+    rule = compiled(function)
+    return specialise(replay.play, {"decide": rule}, f"{function.__name__}_{rule.__name__[-12:]}")
+
+
+_alone: dict[tuple[int, Cluster, int], int] = {}
+
+
+def _alone_ms(workload: Workload, cluster: Cluster) -> np.ndarray:
+    """How long each job takes alone on the cluster, taking all it can (FIFO), for slowdowns."""
+    cluster = cluster.model_copy(update={"objective": "average_jct"})
+    simulator = Simulator(cluster)
+    times = np.zeros(workload.profile.template_count, np.int64)
+    for kind in np.unique(workload.template):
+        key = (id(workload.profile), cluster, int(kind))
+        if key not in _alone:
+            single = Workload(
+                workload.profile, np.array([kind]), np.zeros(1, np.int64), workload.provenance
+            )
+            simulator.reset(single, 0)
+            simulator.play(Rule("fifo", fifo, ()))
+            _alone[key] = int(simulator._running_state.jobs["completion_ms"][0])
+        times[kind] = _alone[key]
+    return times[workload.template]

@@ -1,0 +1,215 @@
+"""Workloads by name, and what of them arrives when: a batch, a Poisson stream, or a trace.
+
+A name stands for kinds of jobs (``tpch``, ``synthetic``, ``synthetic:7``), for a small workload that
+is complete with its arrivals (``tiny:diamond``), or for a file written by ``trimtab import``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from trimtab.core.errors import RegistryError, WorkloadError
+from trimtab.core.randomness import split, uniform
+from trimtab.core.registry import WORKLOAD_ENTRY_POINTS, Registry
+from trimtab.core.settings import Field, Settings, model_validator
+from trimtab.dag_scheduling.workload.jobs import Workload, batch, load_workload, poisson
+from trimtab.dag_scheduling.workload.profile import Profile
+
+__all__ = [
+    "PREFIX",
+    "WORKLOADS",
+    "Source",
+    "WorkloadSettings",
+    "described",
+    "draw_workload",
+    "find_source",
+    "mean_gap_ms",
+    "with_random_memory",
+]
+
+Source = Profile | Workload
+"""Kinds of jobs to draw from, or jobs with arrivals of their own."""
+
+PREFIX = "dag/"
+_HERE = "trimtab.dag_scheduling.workload.presets"
+
+WORKLOADS: Registry[Callable[[str], Source]] = Registry(
+    "workload",
+    {
+        "dag/synthetic": f"{_HERE}:synthetic",
+        "dag/tiny": f"{_HERE}:tiny",
+        "dag/tpch": f"{_HERE}:tpch",
+    },
+    WORKLOAD_ENTRY_POINTS,
+    prefix=PREFIX,
+)
+
+
+class WorkloadSettings(Settings):
+    """Which jobs arrive, and when.
+
+    >>> WorkloadSettings(workload="synthetic", jobs=5).arrivals
+    'batch'
+    """
+
+    workload: str = Field(
+        default="tpch", min_length=1, description="Name of a workload, or path of a workload file."
+    )
+    jobs: int = Field(
+        default=20, ge=1, le=1_000_000, description="Jobs per episode; of a trace, the first so many."
+    )
+    arrivals: Literal["batch", "poisson", "trace"] = Field(
+        default="batch",
+        description="All jobs at once, a Poisson stream, or the times of the file itself.",
+    )
+    mean_gap_s: float | None = Field(
+        default=None, gt=0, le=1e6, description="Mean time between jobs of a stream, in seconds."
+    )
+    load: float | None = Field(
+        default=None, gt=0, le=2, description="Work that arrives in a stream, as a share of capacity."
+    )
+    random_memory: bool = Field(
+        default=False, description="Give every stage a random memory demand in (0, 1]."
+    )
+
+    @model_validator(mode="after")
+    def _one_pace(self) -> WorkloadSettings:
+        given = [name for name in ("mean_gap_s", "load") if getattr(self, name) is not None]
+        if self.arrivals == "poisson" and len(given) != 1:
+            raise ValueError("a poisson stream needs either mean_gap_s or load; give one of the two")
+        if self.arrivals != "poisson" and given:
+            raise ValueError(
+                f"{given[0]} belongs to arrivals = poisson, not {self.arrivals}; change one"
+            )
+        return self
+
+
+def draw_workload(settings: WorkloadSettings, *, executors: int, seed: int) -> Workload:
+    """Draw the jobs of one episode; the same seed gives the same jobs to every policy."""
+    source = find_source(settings.workload)
+    if settings.random_memory:
+        source = _with_memory(source)
+    if settings.arrivals == "trace":
+        return _first_jobs(_as_trace(source, settings.workload), settings.jobs)
+    profile = source if isinstance(source, Profile) else source.profile
+    if settings.arrivals == "batch":
+        return batch(profile, jobs=settings.jobs, seed=seed, source=settings.workload)
+    return poisson(
+        profile,
+        jobs=settings.jobs,
+        mean_gap_ms=mean_gap_ms(profile, settings, executors),
+        seed=seed,
+        source=settings.workload,
+    )
+
+
+def mean_gap_ms(profile: Profile, settings: WorkloadSettings, executors: int) -> float:
+    """Turn a load into a gap: mean work of a job over what the cluster can do at that load.
+
+    Work is counted at usual task durations; moving and the slowdown of wide jobs come on top.
+    """
+    if settings.mean_gap_s is not None:
+        return settings.mean_gap_s * 1000.0
+    if settings.load is None:
+        raise WorkloadError("a stream needs mean_gap_s or load; give one of the two")
+    return float(profile.work_ms.mean()) / (settings.load * executors)
+
+
+def with_random_memory(profile: Profile, seed: int) -> Profile:
+    """The same jobs with a memory demand uniform in (0, 1] for every stage, as Decima's test had.
+
+    >>> from trimtab.dag_scheduling.workload.tiny import tiny_workload
+    >>> profile = with_random_memory(tiny_workload("diamond").profile, seed=0)
+    >>> bool((profile.memory > 0).all() and (profile.memory <= 1).all())
+    True
+    """
+    demand = 1.0 - uniform(split(seed, "memory"), np.arange(len(profile.tasks)))
+    return replace(profile, memory=demand)
+
+
+def find_source(name: str) -> Source:
+    """Look a workload up: a registered name, with a variant after a colon, or a file."""
+    if _is_path(name):
+        return _file(name, Path(name).stat().st_mtime_ns if Path(name).is_file() else 0)
+    base, _, variant = name.removeprefix(PREFIX).partition(":")
+    return _named(base, variant)
+
+
+def described(name: str) -> str:
+    """Say in one sentence what a workload is: the first line of its docstring."""
+    return (WORKLOADS.load(name).__doc__ or "").strip().split("\n")[0]
+
+
+def tpch(variant: str = "") -> Source:
+    """The 22 TPC-H queries on Spark, recorded by us and scaled to 2-100 GB."""
+    _refuse_variant("tpch", variant)
+    from trimtab.dag_scheduling.workload.tpch import tpch_profile
+
+    return tpch_profile()
+
+
+def synthetic(variant: str = "") -> Source:
+    """Random DAGs with the published statistics of TPC-H on Spark; `synthetic:7` is another draw."""
+    from trimtab.dag_scheduling.workload.synthetic import synthetic_profile
+
+    if variant and not variant.isdigit():
+        raise WorkloadError(f"synthetic:{variant}: the variant is a seed, such as synthetic:7")
+    return synthetic_profile(int(variant or 0))
+
+
+def tiny(variant: str = "") -> Source:
+    """A handful of jobs whose best schedule is known; `tiny:diamond` names one of them."""
+    from trimtab.dag_scheduling.workload.tiny import tiny_workload
+
+    return tiny_workload(variant or "two-jobs")
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name.removeprefix(PREFIX) or name.endswith(".workload") or Path(name).is_file()
+
+
+# One object per name and process: the engine lays out its tables once for each profile.
+@lru_cache(maxsize=16)
+def _named(base: str, variant: str) -> Source:
+    try:
+        preset = WORKLOADS.load(PREFIX + base)
+    except RegistryError as error:
+        raise RegistryError(f"{error}, or the path of a .workload file") from None
+    return preset(variant)
+
+
+@lru_cache(maxsize=4)
+def _file(path: str, modified_ns: int) -> Workload:
+    return load_workload(Path(path))
+
+
+@lru_cache(maxsize=4)
+def _with_memory(source: Source) -> Source:
+    if isinstance(source, Profile):
+        return with_random_memory(source, seed=0)
+    return replace(source, profile=with_random_memory(source.profile, seed=0))
+
+
+def _as_trace(source: Source, name: str) -> Workload:
+    if isinstance(source, Workload):
+        return source
+    raise WorkloadError(
+        f"workload {name!r} has no arrivals of its own; use arrivals = batch or poisson"
+    )
+
+
+def _first_jobs(workload: Workload, jobs: int) -> Workload:
+    if jobs >= workload.job_count:
+        return workload
+    return replace(workload, template=workload.template[:jobs], arrival_ms=workload.arrival_ms[:jobs])
+
+
+def _refuse_variant(name: str, variant: str) -> None:
+    if variant:
+        raise WorkloadError(f"workload {name!r} has no variants, but {variant!r} was asked for")

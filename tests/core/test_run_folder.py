@@ -1,0 +1,166 @@
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trimtab.core import run_folder
+from trimtab.core.errors import TrimtabError
+from trimtab.core.run_folder import RunFolder, machine_facts
+from trimtab.core.settings import Field, Settings, load_settings
+
+NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
+
+
+def clock() -> datetime:
+    return NOON
+
+
+class Noise(Settings):
+    spread: float = Field(0.1, ge=0, description="Relative spread of task durations.")
+
+
+def test_a_new_run_holds_its_settings_and_machine(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "deep" / "run", clock=clock, settings=Noise(spread=0.3))
+    assert load_settings(Noise, run.path / "settings.toml") == Noise(spread=0.3)
+    machine = run.read_json("machine.json")
+    assert machine["began"] == "2025-01-01T12:00:00+00:00"
+    assert machine["cores"] >= 1
+
+
+def test_settings_are_optional(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    assert [file.name for file in run.path.iterdir()] == ["machine.json"]
+
+
+def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(TrimtabError, match="exists, and a run is never overwritten"):
+        RunFolder.create(tmp_path / "run", clock=clock)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrimtabError, match="cannot make the run folder: Not a directory"):
+        RunFolder.create(tmp_path / "file" / "run", clock=clock)
+
+
+def test_later_runs_are_numbered(tmp_path: Path) -> None:
+    names = [RunFolder.create_next(tmp_path, "demo", clock=clock).path.name for _ in range(3)]
+    assert names == ["demo", "demo-2", "demo-3"]
+
+
+def test_open_finds_only_runs(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", clock=clock).append_metrics({"jobs": 1})
+    assert RunFolder.open(tmp_path / "run", clock=clock).read_metrics()[0]["jobs"] == 1
+    with pytest.raises(TrimtabError, match="not a run folder"):
+        RunFolder.open(tmp_path, clock=clock)
+
+
+def test_metrics_are_appended_with_the_time(tmp_path: Path) -> None:
+    times = iter(NOON + timedelta(seconds=second) for second in range(9))
+    run = RunFolder.create(tmp_path / "run", clock=lambda: next(times))
+    assert run.read_metrics() == []
+    run.append_metrics({"loss": np.float32(0.5), "counts": np.array([1, 2])})
+    run.append_metrics({"loss": float("nan"), "worst": np.float64("inf")})
+    first, second = run.read_metrics()
+    assert first == {"time": "2025-01-01T12:00:01+00:00", "loss": 0.5, "counts": [1, 2]}
+    assert second == {"time": "2025-01-01T12:00:02+00:00", "loss": None, "worst": None}
+
+
+def test_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    run.append_metrics({"step": 1})
+    with (run.path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2')
+    assert [line["step"] for line in run.read_metrics()] == [1]
+
+
+def test_json_holds_what_results_are_made_of(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    content = {"at": NOON, "path": Path("a") / "b", 3: (True, None, "ö"), "n": np.int64(2)}
+    path = run.write_json("result.json", content)
+    assert json.loads(path.read_text(encoding="utf-8")) == {
+        "at": "2025-01-01T12:00:00+00:00",
+        "path": "a/b",
+        "3": [True, None, "ö"],
+        "n": 2,
+    }
+    with pytest.raises(TrimtabError, match=r"this run has no other\.json"):
+        run.read_json("other.json")
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    run.write_json("result.json", 1)
+
+    def full_disk(self: Path, target: Path) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "replace", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        run.write_json("result.json", 2)
+    assert run.read_json("result.json") == 1
+    assert sorted(file.name for file in run.path.iterdir()) == ["machine.json", "result.json"]
+
+
+def test_what_json_cannot_hold_is_refused_before_writing(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        run.write_json("result.json", {"thing": object()})
+    assert not (run.path / "result.json").exists()
+
+
+def test_machine_facts_are_plain_and_nameless() -> None:
+    facts = machine_facts()
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["versions"]["numpy"] == np.__version__
+    assert facts["processor"]
+    assert set(facts) == {
+        "platform",
+        "processor",
+        "cores",
+        "python",
+        "versions",
+        "git_commit",
+        "git_dirty",
+    }
+
+
+def git_answers(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str]) -> None:
+    def answer(folder: Path, *words: str) -> str | None:
+        return answers.get(words[0] if words[0] == "status" else words[1])
+
+    monkeypatch.setattr(run_folder, "_git", answer)
+
+
+def test_the_commit_is_of_this_checkout_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = str(Path(run_folder.__file__).parents[3])
+    git_answers(monkeypatch, {"--show-toplevel": checkout, "--verify": "abc", "status": " M a"})
+    assert (machine_facts()["git_commit"], machine_facts()["git_dirty"]) == ("abc", True)
+    git_answers(monkeypatch, {"--show-toplevel": checkout, "--verify": "abc", "status": ""})
+    assert machine_facts()["git_dirty"] is False
+    git_answers(monkeypatch, {"--show-toplevel": checkout})
+    assert (machine_facts()["git_commit"], machine_facts()["git_dirty"]) == (None, None)
+    git_answers(monkeypatch, {"--show-toplevel": "/somebody/else", "--verify": "abc"})
+    assert machine_facts()["git_commit"] is None
+
+
+def test_a_machine_without_git_or_cpuinfo_still_has_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_such_program(*_: object, **__: object) -> None:
+        raise FileNotFoundError("git")
+
+    def no_such_file(*_: object, **__: object) -> str:
+        raise FileNotFoundError("cpuinfo")
+
+    monkeypatch.setattr(subprocess, "run", no_such_program)
+    monkeypatch.setattr(Path, "read_text", no_such_file)
+    monkeypatch.setattr(run_folder, "_VERSIONED", ("no-such-package",))
+    facts = machine_facts()
+    assert facts["git_commit"] is None
+    assert facts["processor"]
+    assert facts["versions"]["no-such-package"] is None

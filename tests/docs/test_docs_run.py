@@ -1,0 +1,139 @@
+"""Documents run as printed: Python blocks, `$ trimtab` lines, docstring examples.
+
+Blocks of one file share a namespace and an empty working folder, top to bottom. A block that
+cannot run is preceded by ``<!-- not run: the reason -->``.
+"""
+
+import doctest
+import os
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trimtab
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [path for path in [CHECKOUT / "README.md"] if path.exists()]
+DOCUMENTS += sorted((CHECKOUT / "docs").glob("**/*.md"))
+MODULES = [module.name for module in pkgutil.walk_packages(trimtab.__path__, "trimtab.")]
+# The script of the interpreter that runs the tests, whatever PATH says.
+SCRIPTS = Path(sys.executable).parent
+
+FENCE = re.compile(
+    r"(?:^<!--\s*not run:\s*(?P<reason>\S.*?)\s*-->\s*\n)?"
+    r"^(?P<ticks>```+)(?P<language>[a-z]*)[^\n]*\n(?P<body>.*?)^(?P=ticks)[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block; `line` is the document's line of its first line of code."""
+
+    language: str
+    body: str
+    line: int
+    reason_not_run: str | None = None
+
+
+def blocks(text: str) -> Iterator[Block]:
+    for match in FENCE.finditer(text):
+        line = text.count("\n", 0, match.start("body")) + 1
+        yield Block(match["language"], match["body"], line, match["reason"])
+
+
+def trimtab_commands(body: str) -> list[str]:
+    """Find the `$ trimtab ...` lines, joining those that end in a backslash."""
+    joined = body.replace("\\\n", " ")
+    lines = [line.removeprefix("$ ") for line in joined.splitlines() if line.startswith("$ ")]
+    return [line for line in lines if shlex.split(line, comments=True)[:1] == ["trimtab"]]
+
+
+def run_python(block: Block, document: Path, namespace: dict[str, Any]) -> None:
+    # Leading newlines make tracebacks point into the document.
+    source = "\n" * (block.line - 1) + block.body
+    exec(compile(source, str(document), "exec"), namespace)
+
+
+def run_command(command: str, block: Block, document: Path, folder: Path) -> None:
+    words = shlex.split(command, comments=True)
+    done = subprocess.run(
+        [str(SCRIPTS / words[0]), *words[1:]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    where = f"{document.name}, block at line {block.line}"
+    assert done.returncode == 0, f"{where}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_document_runs_as_printed(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(document.read_text(encoding="utf-8")):
+        if block.reason_not_run:
+            continue
+        if block.language == "python":
+            run_python(block, document, namespace)
+        elif block.language == "console":
+            for command in trimtab_commands(block.body):
+                run_command(command, block, document, tmp_path)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name.endswith("__main__"):
+        pytest.skip("a program, not a module")
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0, f"{result.failed} examples of {name} failed; their output is above"
+
+
+def test_blocks_are_found_with_their_place_and_reason() -> None:
+    text = (
+        "# T\n\n```python\nx = 1\n```\n\n<!-- not run: needs a cluster -->\n```console\n"
+        "$ trimtab control\n```\n\n````markdown\n```python\nno\n```\n````\n"
+    )
+    assert list(blocks(text)) == [
+        Block("python", "x = 1\n", 4),
+        Block("console", "$ trimtab control\n", 9, "needs a cluster"),
+        Block("markdown", "```python\nno\n```\n", 13),
+    ]
+
+
+def test_a_note_without_a_reason_does_not_skip() -> None:
+    (block,) = blocks("<!-- not run: -->\n```python\n1\n```\n")
+    assert block.reason_not_run is None
+
+
+def test_only_trimtab_lines_are_commands() -> None:
+    body = (
+        "$ trimtab demo --seed 1  # half a minute\noutput\n$ pip install trimtab\n"
+        "$ trimtab compare \\\n    dag/tiny\n$ trimtabs\ntrimtab demo\n"
+    )
+    commands = [shlex.split(command, comments=True) for command in trimtab_commands(body)]
+    assert commands == [["trimtab", "demo", "--seed", "1"], ["trimtab", "compare", "dag/tiny"]]
+
+
+def test_a_failing_block_fails_at_its_line_in_the_document() -> None:
+    block = Block("python", "raise KeyError('here')\n", 7)
+    with pytest.raises(KeyError) as caught:
+        run_python(block, Path("guide.md"), {})
+    frame = traceback.extract_tb(caught.tb)[-1]
+    assert (frame.filename, frame.lineno) == ("guide.md", 7)
