@@ -27,22 +27,23 @@ from trimtab.dag_scheduling.recording.wave_profile import WAVES, durations_by_wa
 Event = dict[str, Any]
 
 
-def stage(stage_id: int, rdd: int, tasks: int, parents: list[int], *, scan: bool = False) -> Event:
-    name = "FileScanRDD" if scan else "ShuffledRowRDD"
+def stage(
+    stage_id: int, rdd: int, tasks: int, parents: list[int], *, scan: bool = False, codegen: int = 0
+) -> Event:
+    first = {
+        "RDD ID": rdd - 1,
+        "Name": "FileScanRDD" if scan else "ShuffledRowRDD",
+        "Scope": json.dumps({"id": f"plan_{rdd}", "name": f"WholeStageCodegen ({codegen or rdd})"}),
+    }
     return {
         "Stage ID": stage_id,
         "Parent IDs": parents,
         "Number of Tasks": tasks,
-        "RDD Info": [
-            {"RDD ID": rdd - 1, "Name": name},
-            {"RDD ID": rdd, "Name": "MapPartitionsRDD"},
-        ],
+        "RDD Info": [first, {"RDD ID": rdd, "Name": "MapPartitionsRDD"}],
     }
 
 
-def job(
-    number: int, *stages: Event, submitted_ms: int, ended_ms: int, query: str = "8"
-) -> list[Event]:
+def job(number: int, *stages: Event, submitted_ms: int, ended_ms: int, query: str = "8") -> list[Event]:
     return [
         {
             "Event": "SparkListenerJobStart",
@@ -56,9 +57,7 @@ def job(
     ]
 
 
-def task(
-    stage_id: int, executor: str, launch_ms: int, finish_ms: int, *, reason: str = "Success"
-) -> Event:
+def task(stage_id: int, executor: str, launch_ms: int, finish_ms: int, *, reason: str = "Success") -> Event:
     return {
         "Event": "SparkListenerTaskEnd",
         "Stage ID": stage_id,
@@ -204,6 +203,32 @@ def test_a_stage_without_tasks_passes_its_parents_on(tmp_path: Path) -> None:
     assert read_application(write_log(tmp_path / "log", events)).edges == [[0, 1]]
 
 
+def test_stages_are_ordered_by_plan_not_by_racing_ids(tmp_path: Path) -> None:
+    """Two branches under one join; in the second run their stage and RDD ids are swapped."""
+
+    def run(first_rdd: int, second_rdd: int) -> list[str]:
+        events = [
+            *sorting_query()[:3],
+            *job(
+                0,
+                stage(0, first_rdd, 1, [], scan=True, codegen=1),
+                stage(1, second_rdd, 2, [], scan=True, codegen=10),
+                stage(2, 20, 1, [0, 1]),
+                submitted_ms=1000,
+                ended_ms=2000,
+            ),
+            task(0, "0", 1000, 1500),
+            task(1, "0", 1500, 1600),
+            task(1, "0", 1600, 1700),
+            task(2, "0", 1700, 2000),
+        ]
+        application = read_application(write_log(tmp_path / "log", events))
+        return [each.operators for each in application.stages]
+
+    expected = [f"WholeStageCodegen ({number})" for number in (1, 10, 20)]
+    assert run(3, 6) == run(6, 3) == expected
+
+
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 500), st.integers(1, 90))),
@@ -214,15 +239,13 @@ def test_a_stage_without_tasks_passes_its_parents_on(tmp_path: Path) -> None:
 def test_every_task_is_in_one_wave(stages: list[list[tuple[str, int, int]]]) -> None:
     recorded = tuple(
         RecordedStage(
-            plan_position=position,
+            operators="Exchange",
             kind="shuffle",
             parents=(),
-            tasks=tuple(
-                RecordedTask(e, start, start + length, 1.0, 0) for e, start, length in each
-            ),
+            tasks=tuple(RecordedTask(e, start, start + length, 1.0, 0) for e, start, length in each),
             input_bytes=0,
         )
-        for position, each in enumerate(stages)
+        for each in stages
     )
     waves = durations_by_wave(recorded)
     assert [sum(len(each[wave]) for wave in WAVES) for each in waves] == [len(s) for s in stages]
@@ -239,9 +262,7 @@ def test_a_run_with_another_dag_is_reported_and_left_out(tmp_path: Path) -> None
         *job(0, stage(0, 3, 1, [], scan=True), submitted_ms=1000, ended_ms=2000),
         task(0, "0", 1000, 1500),
     ]
-    folder = recording_folder(
-        tmp_path, q01_sf0p1_executors1=sorting_query(), q01_sf0p1_executors4=other
-    )
+    folder = recording_folder(tmp_path, q01_sf0p1_executors1=sorting_query(), q01_sf0p1_executors4=other)
     lines: list[str] = []
     (only,) = build_profile(folder, report=lines.append)["jobs"]
     assert lines == ["q1 at 0.1: 4 executors made another DAG; left out"]
@@ -278,9 +299,7 @@ def test_the_profile_file_is_the_same_bytes_each_time(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_log_that_is_not_ours_is_refused(
-    tmp_path: Path, events: list[Event], message: str
-) -> None:
+def test_a_log_that_is_not_ours_is_refused(tmp_path: Path, events: list[Event], message: str) -> None:
     with pytest.raises(RecordingError, match=message):
         read_application(write_log(tmp_path / "log", events))
 
@@ -330,9 +349,7 @@ def test_the_plan_covers_all_queries_before_it_repeats_one() -> None:
 def test_missing_tools_are_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(driver, "find_spec", lambda name: None)
     monkeypatch.setattr(driver.shutil, "which", lambda name, path=None: None)
-    with pytest.raises(
-        RecordingError, match=r"pyspark, .*java.*tpchgen-cli; install trimtab\[spark\]"
-    ):
+    with pytest.raises(RecordingError, match=r"pyspark, .*java.*tpchgen-cli; install trimtab\[spark\]"):
         record_tpch(tmp_path / "new", scale_factors=[0.1], executors=[1])
     assert not (tmp_path / "new").exists()
 
@@ -369,9 +386,7 @@ def test_a_second_start_continues_where_the_first_broke_off(
     lines: list[str] = []
     with pytest.raises(RecordingError, match="broke off"):
         record_tpch(tmp_path, scale_factors=[0.1], executors=[2], queries=[5, 6])
-    logs = record_tpch(
-        tmp_path, scale_factors=[0.1], executors=[2], queries=[5, 6], report=lines.append
-    )
+    logs = record_tpch(tmp_path, scale_factors=[0.1], executors=[2], queries=[5, 6], report=lines.append)
     assert ran == ["q05_sf0.1_executors2", "q06_sf0.1_executors2", "q06_sf0.1_executors2"]
     assert lines == [
         "1/2 q05_sf0.1_executors2: already recorded",
@@ -438,9 +453,7 @@ def test_the_shipped_profile_is_complete() -> None:
 
 def test_the_summary_counts_by_hand(tmp_path: Path) -> None:
     """Work of the hand-made log: 1200 + 230 + 120 + 10 ms = 1.6 s; CPU 8 tasks of 10 ms."""
-    tables = summary_tables(
-        build_profile(recording_folder(tmp_path, q07_sf0p1_executors2=sorting_query()))
-    )
+    tables = summary_tables(build_profile(recording_folder(tmp_path, q07_sf0p1_executors2=sorting_query())))
     assert "| 7 | 4 | 8 | 1.6 |" in tables
     assert "| 0.1 | 2 | scan | 550 (2) |  | 100 (1) |" in tables
     assert "| 0.1 | 2 | shuffle |  | 82 (4) | 30 (1) |" in tables
@@ -451,9 +464,7 @@ def test_the_summary_counts_by_hand(tmp_path: Path) -> None:
 def test_growth_is_an_exponent_of_size(tmp_path: Path) -> None:
     """Twice the input at twice the size and the same tasks: exponents 1 and 0."""
     larger = json.loads(json.dumps(sorting_query()).replace("4096", "8192"))
-    folder = recording_folder(
-        tmp_path, q07_sf0p1_executors2=sorting_query(), q07_sf0p2_executors2=larger
-    )
+    folder = recording_folder(tmp_path, q07_sf0p1_executors2=sorting_query(), q07_sf0p2_executors2=larger)
     tables = summary_tables(build_profile(folder))
     # Every task of the hand-made log reads 42 bytes from shuffles: (8192 + 126) / (4096 + 126).
     assert "| scan | bytes read | 1.97 | 0.98 |" in tables

@@ -8,6 +8,7 @@ what it is judged by.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from trimtab.core.registry import SUITE_ENTRY_POINTS, Registry
 from trimtab.core.settings import Field, Settings, field_validator, model_validator
@@ -143,11 +144,29 @@ class BatchSuite(DagSuite):
     """20 jobs at once on 50 executors: Decima's batched arrivals."""
 
 
+class StreamWorkload(WorkloadSettings):
+    """A stream unless told otherwise, so that a file may change single fields."""
+
+    jobs: int = Field(default=200, ge=1, le=1_000_000, description="Jobs per episode.")
+    arrivals: Literal["batch", "poisson", "trace"] = Field(
+        default="poisson",
+        description="All jobs at once, a Poisson stream, or the times of the file itself.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_pace(cls, values: object) -> object:
+        if isinstance(values, dict) and not {"load", "mean_gap_s"} & values.keys():
+            pace = {"load": 0.8} if values.get("arrivals", "poisson") == "poisson" else {}
+            return {**values, **pace}
+        return values
+
+
 class StreamSuite(DagSuite):
     """A stream of 200 jobs at loads from 0.5 to 0.95: Decima's continuous arrivals."""
 
-    workload: WorkloadSettings = Field(
-        default=WorkloadSettings(jobs=200, arrivals="poisson", load=0.8),
+    workload: StreamWorkload = Field(
+        default_factory=lambda: StreamWorkload.model_validate({}),
         description="Which jobs arrive, and when.",
     )
     loads: tuple[float, ...] = Field(
@@ -167,14 +186,34 @@ class StreamSuite(DagSuite):
     )
 
 
+class RandomMemoryWorkload(WorkloadSettings):
+    """Stages with random memory demands unless told otherwise."""
+
+    random_memory: bool = Field(
+        default=True, description="Give every stage a random memory demand in (0, 1]."
+    )
+
+
+class FourClassCluster(Cluster):
+    """Executors of four memory sizes, a quarter of each, unless classes are given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _quarters(cls, values: object) -> object:
+        if isinstance(values, dict) and "classes" not in values:
+            executors = values.get("executors", 50)
+            if isinstance(executors, int) and executors >= 4:
+                return {**values, "executors": executors, "classes": four_classes(executors)}
+        return values
+
+
 class MultiResourceSuite(DagSuite):
     """20 jobs at once with random memory demands on four executor classes."""
 
-    workload: WorkloadSettings = Field(
-        default=WorkloadSettings(random_memory=True), description="Which jobs arrive, and when."
+    workload: RandomMemoryWorkload = Field(
+        default=RandomMemoryWorkload(), description="Which jobs arrive, and when."
     )
-    cluster: Cluster = Field(
-        default=Cluster(classes=four_classes(50)), description="The cluster they run on."
+    cluster: FourClassCluster = Field(
+        default_factory=lambda: FourClassCluster.model_validate({}),
+        description="The cluster they run on.",
     )
-
-

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from trimtab.dag_scheduling.episode import Episode
     from trimtab.dag_scheduling.heuristics import Parameter, Rule
     from trimtab.dag_scheduling.policies import POLICIES, make_policy
-    from trimtab.dag_scheduling.problem import LEAVE_IDLE, NOWHERE, Action, Snapshot, choices, observe
+    from trimtab.dag_scheduling.problem import (
+        LEAVE_IDLE,
+        NOWHERE,
+        Action,
+        Snapshot,
+        choices,
+        observe,
+    )
     from trimtab.dag_scheduling.simulator.simulator import Simulator, simulate
     from trimtab.dag_scheduling.workload import (
         JobRecord,

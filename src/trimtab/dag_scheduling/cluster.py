@@ -34,12 +34,17 @@ class Cluster(Settings):
     (20,)
     """
 
-    executors: int = Field(default=50, ge=1, le=100_000, description="Executors, each running one task at a time.")
+    executors: int = Field(
+        default=50, ge=1, le=100_000, description="Executors, each running one task at a time."
+    )
     classes: tuple[ExecutorClass, ...] = Field(
         default=(), description="Executors by memory size; replaces `executors` when given."
     )
     moving_delay_ms: int = Field(
-        default=2000, ge=0, le=3_600_000, description="Time to move an executor to another job; 0 = free migration."
+        default=2000,
+        ge=0,
+        le=3_600_000,
+        description="Time to move an executor to another job; 0 = free migration.",
     )
     warmup_delay_ms: int = Field(
         default=1000,
@@ -55,10 +60,12 @@ class Cluster(Settings):
         description="Corrections to apply; by default all with the default rules and none with compat.",
     )
     durations: Literal["known", "learned"] = Field(
-        default="known", description="Whether schedulers know usual task durations or must learn them online."
+        default="known",
+        description="Whether schedulers know usual task durations or must learn them online.",
     )
     objective: Literal["average_jct", "makespan"] = Field(
-        default="average_jct", description="What the reward adds up to: minus the sum of JCTs, or minus the makespan."
+        default="average_jct",
+        description="What the reward adds up to: minus the sum of JCTs, or minus the makespan.",
     )
 
     @model_validator(mode="before")

@@ -92,9 +92,7 @@ def gantt_figure(episodes: Sequence[Episode], *, dark: bool = False) -> Figure:
         if place < len(episodes) - 1:
             axes.tick_params(labelbottom=False)
         else:
-            axes.set_xlabel(
-                f"time since the first arrival ({unit})", color=paper.muted, fontsize=11
-            )
+            axes.set_xlabel(f"time since the first arrival ({unit})", color=paper.muted, fontsize=11)
     return figure
 
 
@@ -161,9 +159,7 @@ def _time_unit(span_ms: int) -> tuple[str, int]:
     return ("min", 60_000) if span_ms < 3 * 3_600_000 else ("h", 3_600_000)
 
 
-def _draw_tasks(
-    axes: Axes, log: TaskLog, colours: np.ndarray, *, origin_ms: int, unit_ms: int
-) -> None:
+def _draw_tasks(axes: Axes, log: TaskLog, colours: np.ndarray, *, origin_ms: int, unit_ms: int) -> None:
     """All tasks of a panel in one collection: 22,000 rectangles take about a second to write."""
     left = (log.start_ms - origin_ms) / unit_ms
     right = (log.end_ms - origin_ms) / unit_ms

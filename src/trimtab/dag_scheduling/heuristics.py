@@ -88,10 +88,7 @@ def class_for(snapshot: Snapshot, stage: int) -> int:
         if (
             snapshot.free_executors[executor_class] > 0
             and snapshot.memory[stage] <= snapshot.class_memory[executor_class]
-            and (
-                best == NOWHERE
-                or snapshot.class_memory[executor_class] < snapshot.class_memory[best]
-            )
+            and (best == NOWHERE or snapshot.class_memory[executor_class] < snapshot.class_memory[best])
         ):
             best = executor_class
     return best

@@ -177,9 +177,7 @@ class _Run:
         template = int(self.workload.template[self.next_job])
         first, last = profile.stage_offset[template], profile.stage_offset[template + 1]
         for position, row in enumerate(range(first, last)):
-            stage = Stage(
-                job, position, row, int(profile.tasks[row]), float(profile.memory[row])
-            )
+            stage = Stage(job, position, row, int(profile.tasks[row]), float(profile.memory[row]))
             for parent in profile.parent[profile.parent_offset[row] : profile.parent_offset[row + 1]]:
                 stage.parents.append(job.stages[parent])
                 job.stages[parent].children.append(stage)
@@ -252,9 +250,7 @@ class _Run:
                 executor.target = None
         for other in self.jobs:
             for stage in other.stages:
-                stage.promises = [
-                    e for e in stage.promises if e[0] is None or e[0].job is not job
-                ]
+                stage.promises = [e for e in stage.promises if e[0] is None or e[0].job is not job]
 
     # --- what executors do -------------------------------------------------------------------------
 
@@ -447,7 +443,14 @@ class _Run:
         }
         by_stage = {
             name: np.zeros(slots * most, np.int64)
-            for name in ("tasks", "unstarted", "running", "demand", "runnable_since", "profile_stage")
+            for name in (
+                "tasks",
+                "unstarted",
+                "running",
+                "demand",
+                "runnable_since",
+                "profile_stage",
+            )
         }
         runnable, schedulable = np.zeros(slots * most, bool), np.zeros(slots * most, bool)
         task_ms, memory = np.zeros(slots * most), np.zeros(slots * most)

@@ -13,7 +13,13 @@ from tests.dag_scheduling.history.workload_view import durations_of, names_of, s
 
 from trimtab.core.errors import HistoryError
 from trimtab.dag_scheduling.history.spark_event_log import import_spark
-from trimtab.dag_scheduling.workload import FIRST_WAVE, FRESH, Workload
+from trimtab.dag_scheduling.workload import (
+    FIRST_WAVE,
+    FRESH,
+    Workload,
+    load_workload,
+    save_workload,
+)
 
 REAL_LOG = Path(__file__).parents[2] / "data" / "spark4_q6.eventlog.gz"
 
@@ -32,6 +38,15 @@ def test_a_real_log_of_tpch_query_6() -> None:
     assert [len(v) for v in durations_of(workload, "stage 1", FIRST_WAVE).values()] == [1]
     assert workload.profile.points.tolist() == [2]
     assert report.is_complete
+
+
+def test_an_imported_workload_survives_its_file(tmp_path: Path) -> None:
+    workload, _ = import_spark(str(REAL_LOG))
+    save_workload(workload, tmp_path / "workload.npz")
+    again = load_workload(tmp_path / "workload.npz")
+    assert stages_of(again) == stages_of(workload)
+    assert again.work_ms == workload.work_ms
+    assert again.provenance == workload.provenance
 
 
 @pytest.mark.parametrize("ending", CODECS)

@@ -104,9 +104,7 @@ def _sound(jobs: list[JobRecord], path: Path, skipped: ImportReport | None) -> l
             build_profile([job])
         except WorkloadError as problem:
             if skipped is None:
-                raise HistoryError(
-                    f"{path}: {problem}; or leave it out with --keep-going"
-                ) from None
+                raise HistoryError(f"{path}: {problem}; skip it with --keep-going") from None
             skipped.lose("jobs")
         else:
             sound.append(job)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class RecordedTask:
 class RecordedStage:
     """One stage that really ran; tasks in the order of their launch, parents as stage indices."""
 
-    plan_position: int
+    operators: str
     kind: str
     parents: tuple[int, ...]
     tasks: tuple[RecordedTask, ...]
@@ -59,9 +60,7 @@ class RecordedApplication:
     @property
     def edges(self) -> list[list[int]]:
         """All [parent, child] pairs, sorted."""
-        return sorted(
-            [parent, child] for child, stage in enumerate(self.stages) for parent in stage.parents
-        )
+        return sorted([parent, child] for child, stage in enumerate(self.stages) for parent in stage.parents)
 
 
 @dataclass(frozen=True)
@@ -94,9 +93,7 @@ class _Log:
 
     def _some(self, kind: str) -> list[dict[str, Any]]:
         if not self.events[kind]:
-            raise RecordingError(
-                f"{self.path}: no {kind} event; delete this log and record it again"
-            )
+            raise RecordingError(f"{self.path}: no {kind} event; delete this log and record it again")
         return self.events[kind]
 
 
@@ -108,12 +105,12 @@ def read_application(path: Path) -> RecordedApplication:
     parents = _data_parents(log, ran=tasks.keys())
     for stage_id, earlier in _chain_parents(jobs, parents).items():
         parents[stage_id] = parents[stage_id] | earlier
-    order = _topological_order(parents, tie_break={s: _plan_position(log, s) for s in parents})
+    order = _topological_order(parents, tie_break={s: _plan_order(log, s) for s in parents})
     index = {stage_id: position for position, stage_id in enumerate(order)}
     input_bytes = _input_bytes(log)
     stages = tuple(
         RecordedStage(
-            plan_position=_plan_position(log, stage_id),
+            operators=_operators(log, stage_id),
             kind="scan" if _reads_files(log, stage_id) else "shuffle",
             parents=tuple(sorted(index[parent] for parent in parents[stage_id])),
             tasks=tuple(sorted(tasks[stage_id], key=lambda task: (task.launch_ms, task.finish_ms))),
@@ -138,9 +135,7 @@ def _jobs(log: _Log) -> list[_Job]:
         executions.add(event["Properties"].get("spark.sql.execution.id"))
         if event["Job ID"] not in ended_ms:
             raise RecordingError(f"{log.path}: job {event['Job ID']} never ended; record it again")
-        jobs.append(
-            _Job(event["Submission Time"], ended_ms[event["Job ID"]], tuple(event["Stage IDs"]))
-        )
+        jobs.append(_Job(event["Submission Time"], ended_ms[event["Job ID"]], tuple(event["Stage IDs"])))
     if len(executions) != 1 or None in executions:
         raise RecordingError(
             f"{log.path}: expected the jobs of one SQL query, found {len(executions)} of them; "
@@ -161,8 +156,7 @@ def _tasks(log: _Log) -> dict[int, list[RecordedTask]]:
                 executor=info["Executor ID"],
                 launch_ms=info["Launch Time"],
                 finish_ms=info["Finish Time"],
-                cpu_ms=(metrics["Executor CPU Time"] + metrics["Executor Deserialize CPU Time"])
-                / 1e6,
+                cpu_ms=(metrics["Executor CPU Time"] + metrics["Executor Deserialize CPU Time"]) / 1e6,
                 shuffle_read_bytes=read["Remote Bytes Read"] + read["Local Bytes Read"],
             )
         )
@@ -176,14 +170,30 @@ def _tasks(log: _Log) -> dict[int, list[RecordedTask]]:
     return dict(tasks)
 
 
-def _plan_position(log: _Log, stage_id: int) -> int:
-    """Return the stage's last RDD id: set by the query plan, the same in every run of the query.
+def _output_rdd(log: _Log, stage_id: int) -> int:
+    """Return the id of the RDD a stage ends with: the same for a stage and its skipped double.
 
-    Stage ids are not: the order in which independent branches are submitted changes between runs.
     A later job that needs the output of a finished stage lists it under a new stage id with no
     tasks ("skipped"), but with the same RDD.
     """
     return max(rdd["RDD ID"] for rdd in log.stage_infos[stage_id]["RDD Info"])
+
+
+def _operators(log: _Log, stage_id: int) -> str:
+    """Return the plan operators of a stage, like "Exchange, Scan parquet, WholeStageCodegen (5)".
+
+    The numbers in it are set when the query is planned, so they name the same stage in every run.
+    Stage and RDD ids do not: branches and subqueries are submitted by threads that race.
+    """
+    scopes = (rdd.get("Scope") for rdd in log.stage_infos[stage_id]["RDD Info"])
+    return ", ".join(sorted({json.loads(scope)["name"].strip() for scope in scopes if scope}))
+
+
+def _plan_order(log: _Log, stage_id: int) -> tuple[int, str, int]:
+    """Return where a stage stands in the plan; its RDD decides only between like operators."""
+    operators = _operators(log, stage_id)
+    numbers = [int(number) for number in re.findall(r"\((\d+)\)", operators)]
+    return min(numbers, default=0), operators, _output_rdd(log, stage_id)
 
 
 def _reads_files(log: _Log, stage_id: int) -> bool:
@@ -192,10 +202,10 @@ def _reads_files(log: _Log, stage_id: int) -> bool:
 
 def _data_parents(log: _Log, *, ran: Collection[int]) -> dict[int, set[int]]:
     """Map each stage that ran to those that made its input; a skipped stage means the real one."""
-    ran_at_position = {_plan_position(log, stage_id): stage_id for stage_id in ran}
+    ran_with_rdd = {_output_rdd(log, stage_id): stage_id for stage_id in ran}
 
     def real_stages(stage_id: int) -> Iterator[int]:
-        real = ran_at_position.get(_plan_position(log, stage_id))
+        real = ran_with_rdd.get(_output_rdd(log, stage_id))
         if real is not None:
             yield real
             return
@@ -204,11 +214,7 @@ def _data_parents(log: _Log, *, ran: Collection[int]) -> dict[int, set[int]]:
             yield from real_stages(parent)
 
     return {
-        stage_id: {
-            real
-            for parent in log.stage_infos[stage_id]["Parent IDs"]
-            for real in real_stages(parent)
-        }
+        stage_id: {real for parent in log.stage_infos[stage_id]["Parent IDs"] for real in real_stages(parent)}
         for stage_id in ran
     }
 
@@ -237,7 +243,9 @@ def _sinks(stage_ids: list[int], parents: dict[int, set[int]]) -> set[int]:
     return set(stage_ids) - {parent for stage_id in stage_ids for parent in parents[stage_id]}
 
 
-def _topological_order(parents: dict[int, set[int]], *, tie_break: dict[int, int]) -> list[int]:
+def _topological_order(
+    parents: dict[int, set[int]], *, tie_break: dict[int, tuple[int, str, int]]
+) -> list[int]:
     """Parents first; among ready stages the one earliest in the plan, so that all runs agree."""
     waiting_for = {stage_id: set(before) for stage_id, before in parents.items()}
     ready = [(tie_break[stage_id], stage_id) for stage_id, w in waiting_for.items() if not w]

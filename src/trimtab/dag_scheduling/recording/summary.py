@@ -50,10 +50,7 @@ def _executor_counts(jobs: list[Job]) -> list[str]:
 
 def _durations(stages: Iterable[Stage], waves: Iterable[str], executors: str) -> list[int]:
     return [
-        duration_ms
-        for stage in stages
-        for wave in waves
-        for duration_ms in stage[wave].get(executors, [])
+        duration_ms for stage in stages for wave in waves for duration_ms in stage[wave].get(executors, [])
     ]
 
 
@@ -90,9 +87,7 @@ def _queries_table(jobs: list[Job]) -> str:
                 f"{_work_s(job, count):.1f}" if job and known else "",
             ]
         rows.append(row)
-    return f"Work is the sum of task durations with {count} executors.\n\n" + _markdown(
-        header, rows
-    )
+    return f"Work is the sum of task durations with {count} executors.\n\n" + _markdown(header, rows)
 
 
 def _points(jobs: list[Job]) -> Iterator[tuple[float, str, list[Job]]]:
@@ -189,16 +184,10 @@ def _growth_table(jobs: list[Job]) -> str:
     }
     rows: list[list[object]] = []
     for kind in ("scan", "shuffle"):
-        pairs = [
-            pair
-            for pair in _stage_pairs(jobs, kind)
-            if all(count in stage["cpu_ms"] for stage in pair)
-        ]
+        pairs = [pair for pair in _stage_pairs(jobs, kind) if all(count in stage["cpu_ms"] for stage in pair)]
         for name, measure in measures.items():
             small, large = (sum(measure(pair[side]) for pair in pairs) for side in (0, 1))
-            rows.append(
-                [kind, name, f"{large / small:.2f}", f"{math.log(large / small) / growth:.2f}"]
-            )
+            rows.append([kind, name, f"{large / small:.2f}", f"{math.log(large / small) / growth:.2f}"])
         per_task = [_median_rest_ms(pair, count) for pair in pairs]
         small, large = (sum(p[side] for p in per_task if all(p)) for side in (0, 1))
         rows.append(

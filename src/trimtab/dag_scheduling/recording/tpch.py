@@ -105,9 +105,7 @@ def plan_applications(
     first executor count only, because growth with size needs one count, not all.
     """
     if not scale_factors or not executors or not queries:
-        raise RecordingError(
-            "nothing to record: give at least one scale factor, executor count and query"
-        )
+        raise RecordingError("nothing to record: give at least one scale factor, executor count and query")
     first, *further = scale_factors
     points = [(first, count) for count in executors] + [(size, executors[0]) for size in further]
     return [
@@ -130,9 +128,7 @@ def record_tpch(
     Finished applications are skipped, so a recording that broke off continues when called again.
     """
     generator = find_tools()
-    applications = plan_applications(
-        scale_factors=scale_factors, executors=executors, queries=queries
-    )
+    applications = plan_applications(scale_factors=scale_factors, executors=executors, queries=queries)
     logs = folder / "logs"
     for part in (logs, folder / "answers", folder / "consoles"):
         part.mkdir(parents=True, exist_ok=True)
@@ -243,9 +239,7 @@ def run_application(folder: Path, application: Application) -> None:
     shutil.rmtree(running)
 
 
-def application_request(
-    folder: Path, application: Application, *, answer: Path
-) -> dict[str, object]:
+def application_request(folder: Path, application: Application, *, answer: Path) -> dict[str, object]:
     """Everything the little program needs to know, as plain JSON."""
     running = (folder / "running" / application.name).resolve()
     return {

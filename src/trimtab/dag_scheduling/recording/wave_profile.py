@@ -25,9 +25,7 @@ WAVES = ("fresh", "first_wave", "rest_wave")
 LOG_NAME = re.compile(r"q(?P<query>\d+)_sf(?P<scale_factor>[\d.e-]+)_executors(?P<executors>\d+)")
 
 
-def build_profile(
-    folder: Path, *, report: Callable[[str], None] = lambda line: None
-) -> dict[str, Any]:
+def build_profile(folder: Path, *, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     """Read all finished logs of a recording folder and return the profile.
 
     One job per (query, size). Runs of the same job with different executor counts must agree on the
@@ -97,9 +95,7 @@ def _job(
         if _shape(run) == _shape(model):
             agreeing[executors] = run
         else:
-            report(
-                f"q{query} at {scale_factor:g}: {executors} executors made another DAG; left out"
-            )
+            report(f"q{query} at {scale_factor:g}: {executors} executors made another DAG; left out")
     stages = [_stage(stage) for stage in model.stages]
     for executors, run in agreeing.items():
         waves = durations_by_wave(run.stages)
@@ -117,9 +113,7 @@ def _job(
         "executors_ready_ms": {
             str(e): run.executors_ready_ms - run.started_ms for e, run in agreeing.items()
         },
-        "query_ms": {
-            str(e): run.last_job_ended_ms - run.first_job_ms for e, run in agreeing.items()
-        },
+        "query_ms": {str(e): run.last_job_ended_ms - run.first_job_ms for e, run in agreeing.items()},
     }
 
 
@@ -134,9 +128,9 @@ def _stage(stage: RecordedStage) -> dict[str, Any]:
     }
 
 
-def _shape(run: RecordedApplication) -> list[tuple[int, str, int, tuple[int, ...]]]:
+def _shape(run: RecordedApplication) -> list[tuple[str, str, int, tuple[int, ...]]]:
     """What must be the same in every run of a job: plan, kinds, task counts and dependencies."""
-    return [(s.plan_position, s.kind, len(s.tasks), s.parents) for s in run.stages]
+    return [(s.operators, s.kind, len(s.tasks), s.parents) for s in run.stages]
 
 
 def _rounded_sum(tasks: tuple[RecordedTask, ...]) -> int:
@@ -148,9 +142,7 @@ def _provenance(
 ) -> dict[str, Any]:
     written = folder / "recording.json"
     if not written.exists():
-        raise RecordingError(
-            f"{written} is missing; start `trimtab record tpch` on this folder again"
-        )
+        raise RecordingError(f"{written} is missing; start `trimtab record tpch` on this folder again")
     applications = [run for by_executors in runs.values() for run in by_executors.values()]
     started_s = min(run.started_ms for run in applications) / 1000
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.dag_scheduling.simulator.compiling import jit
+from trimtab.dag_scheduling.simulator.compiling import inlined, jit
 from trimtab.dag_scheduling.simulator.state import State
 from trimtab.dag_scheduling.simulator.tables import Tables
 
@@ -22,26 +22,26 @@ _LOW = np.uint64(0xFFFFFFFF)
 _ONE, _27, _30, _31, _32 = np.uint64(1), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 
 
-@jit
-def finalise(value):
+@inlined
+def finalise(value: np.uint64) -> np.uint64:
     value = (value ^ (value >> _30)) * _FIRST
     value = (value ^ (value >> _27)) * _SECOND
     return value ^ (value >> _31)
 
 
-@jit
-def count_in(luck, counter: int):
+@inlined
+def count_in(luck: np.uint64, counter: int) -> np.uint64:
     """Mix one more counter into a hash."""
     return finalise(luck ^ (np.uint64(counter) * _GOLDEN + _STEP))
 
 
 @jit
-def luck_of(seed: int, job: int, stage: int):
+def luck_of(seed: int, job: int, stage: int) -> np.uint64:
     """The part of a task's random number that all tasks of a stage share."""
     return count_in(count_in(finalise(np.uint64(seed) * _GOLDEN + _ONE), job), stage)
 
 
-@jit
+@inlined
 def draw_duration_ms(s: State, t: Tables, stage: int, task: int, wave: int, executors: int) -> int:
     """Draw from the durations recorded with about as many executors; high half picks the point."""
     number = count_in(s.stages["luck"][stage], task)

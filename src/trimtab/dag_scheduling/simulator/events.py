@@ -10,8 +10,7 @@ The rules are those of Decima's simulator (SIGCOMM'19), with corrections that ca
 
 from __future__ import annotations
 
-from trimtab.dag_scheduling.problem import NOWHERE
-from trimtab.dag_scheduling.simulator.compiling import jit
+from trimtab.dag_scheduling.simulator.compiling import inlined, jit
 from trimtab.dag_scheduling.simulator.draws import luck_of
 from trimtab.dag_scheduling.simulator.moves import (
     NO_EVENT,
@@ -42,16 +41,17 @@ from trimtab.dag_scheduling.simulator.state import (
     FROM_POOL,
     FROM_STAGE,
     LAST_RESORT,
+    LATER_WAVE,
     LOOSE,
     NEXT_ARRIVAL,
     NO_SOURCE,
     NOT_MOVING,
     NOW,
+    NOWHERE,
     OBSERVED,
     OBSERVED_MS,
     POOL,
     POOL_HEAD,
-    PROMISE_FREE,
     REOFFER,
     REOFFER_SKIP,
     SEED,
@@ -60,7 +60,6 @@ from trimtab.dag_scheduling.simulator.state import (
     State,
 )
 from trimtab.dag_scheduling.simulator.tables import Tables
-from trimtab.dag_scheduling.workload import LATER_WAVE
 
 __all__ = ["DECIDE", "FINISHED", "NEED_SLOTS", "STUCK", "TRUNCATED", "advance", "reset"]
 
@@ -75,7 +74,7 @@ def reset(s: State, t: Tables, seed: int, time_limit_ms: int) -> None:
     """An empty cluster at the time of the first arrival; `s` holds the workload already."""
     s.scalar[:] = 0
     s.scalar[SEED] = seed
-    s.scalar[TIME_LIMIT] = time_limit_ms
+    s.scalar[TIME_LIMIT] = s.jobs["arrival_ms"][0] + time_limit_ms
     s.scalar[NOW] = s.jobs["arrival_ms"][0]
     s.scalar[COST_SINCE] = s.jobs["arrival_ms"][0]
     s.scalar[REOFFER] = NOWHERE
@@ -147,7 +146,7 @@ def advance(s: State, t: Tables) -> int:
                     end_event(s, t, s.tournament["executor"][1])
 
 
-@jit
+@inlined
 def continue_stages(s: State, t: Tables, before_ms: int) -> None:
     """The common case in a tight loop: a task ends and its executor begins the stage's next one."""
     while True:
@@ -165,7 +164,7 @@ def continue_stages(s: State, t: Tables, before_ms: int) -> None:
         begin_task(s, t, executor, stage, LATER_WAVE)
 
 
-@jit
+@inlined
 def end_event(s: State, t: Tables, executor: int) -> None:
     """An executor's pending event has come: it arrives at a job, or it ends a stage's last tasks."""
     s.scalar[EVENTS] += 1
@@ -182,11 +181,11 @@ def end_event(s: State, t: Tables, executor: int) -> None:
         enter_pool(s, t, executor, s.executors["located"][executor])
 
 
-@jit
+@inlined
 def end_task(s: State, t: Tables, executor: int) -> None:
     """A task ended and its stage has no task left to begin."""
     stage = s.executors["attached"][executor]
-    slot = stage // t.stages_per_slot
+    slot = s.stages["slot"][stage]
     if t.learned:
         learn_duration(s, executor, stage)
     s.stages["running"][stage] -= 1
@@ -215,7 +214,7 @@ def end_task(s: State, t: Tables, executor: int) -> None:
             offer_again(s, NOWHERE)
 
 
-@jit
+@inlined
 def finish_stage(s: State, t: Tables, slot: int, stage: int) -> bool:
     """Count the stage as finished; True when a child became runnable."""
     s.slots["stages_left"][slot] -= 1
@@ -230,19 +229,19 @@ def finish_stage(s: State, t: Tables, slot: int, stage: int) -> bool:
     return opened
 
 
-@jit
+@inlined
 def make_runnable(s: State, slot: int, stage: int) -> None:
     s.stages["runnable"][stage] = True
     s.stages["runnable_since"][stage] = s.slots["runnable_rank"][slot]
     s.slots["runnable_rank"][slot] += 1
 
 
-@jit
+@inlined
 def offer_again(s: State, skip: int) -> None:
     """Offer all idle executors, the pool of one job (`skip`) excepted.
 
-    Without this correction the executors of a finished job wait for the next arrival, and those idle at one job never
-    see the work of another.
+    Without this correction the executors of a finished job wait for the next arrival, and those idle at
+    one job never see the work of another.
     """
     s.scalar[REOFFER] = 0
     s.scalar[REOFFER_SKIP] = skip
@@ -299,17 +298,16 @@ def admit_job(s: State, t: Tables, job: int) -> None:
     s.slots["incoming"][slot] = 0
     s.slots["pool"][slot] = 0
     s.slots["stages_left"][slot] = count
-    s.slots["unstarted_tasks"][slot] = 0
     s.slots["runnable_rank"][slot] = 0
     s.slots["started"][slot] = False
     for position in range(count):
         stage = s.slots["first_stage"][slot] + position
         row = rows + position
         parents = t.rows["parents"][row]
+        s.stages["slot"][stage] = slot
         s.stages["row"][stage] = row
         s.stages["tasks"][stage] = t.rows["tasks"][row]
         s.stages["unstarted"][stage] = t.rows["tasks"][row]
-        s.slots["unstarted_tasks"][slot] += t.rows["tasks"][row]
         s.stages["demand"][stage] = t.rows["tasks"][row]
         s.stages["running"][stage] = 0
         s.stages["attached"][stage] = 0
@@ -340,7 +338,7 @@ def remove_job(s: State, t: Tables, slot: int) -> None:
             s.executors["warm"][executor] = False
             if s.executors["pooled"][executor]:
                 s.scalar[POOL] += 1
-        if s.executors["target"][executor] >= 0 and s.executors["target"][executor] // t.stages_per_slot == slot:
+        if s.executors["target"][executor] >= 0 and s.stages["slot"][s.executors["target"][executor]] == slot:
             s.executors["target"][executor] = NOWHERE
     for place in range(s.scalar[ACTIVE]):
         forget_promises(s, t, s.slots["active"][place], slot)
@@ -362,12 +360,12 @@ def forget_promises(s: State, t: Tables, source_slot: int, gone_slot: int) -> No
         while entry != NOWHERE:
             following = s.promises["following"][entry]
             target = s.promises["target"][entry]
-            if target != NOWHERE and target // t.stages_per_slot == gone_slot:
+            if target != NOWHERE and s.stages["slot"][target] == gone_slot:
                 release_promise(s, stage, entry)
             entry = following
 
 
-@jit
+@inlined
 def count_cost(s: State, t: Tables) -> None:
     """Add up jobs x time (or time alone, for the makespan) until now."""
     elapsed = s.scalar[NOW] - s.scalar[COST_SINCE]
@@ -375,7 +373,7 @@ def count_cost(s: State, t: Tables) -> None:
     s.scalar[COST_SINCE] = s.scalar[NOW]
 
 
-@jit
+@inlined
 def learn_duration(s: State, executor: int, stage: int) -> None:
     s.stages["seen"][stage] += 1
     s.stages["seen_ms"][stage] += s.executors["task_ms"][executor]
@@ -396,4 +394,6 @@ def estimate_durations(s: State) -> None:
         slot = s.slots["active"][place]
         first = s.slots["first_stage"][slot]
         for stage in range(first, first + s.slots["stage_count"][slot]):
-            s.stages["expected_ms"][stage] = (s.stages["seen_ms"][stage] + usual) / (s.stages["seen"][stage] + 1)
+            s.stages["expected_ms"][stage] = (s.stages["seen_ms"][stage] + usual) / (
+                s.stages["seen"][stage] + 1
+            )

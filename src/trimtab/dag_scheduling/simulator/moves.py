@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from trimtab.dag_scheduling.problem import NOWHERE
-from trimtab.dag_scheduling.simulator.compiling import jit
+import numpy as np
+
+from trimtab.dag_scheduling.simulator.compiling import inlined, jit
 from trimtab.dag_scheduling.simulator.draws import draw_duration_ms
 from trimtab.dag_scheduling.simulator.state import (
     BUSY,
     BUSY_EXECUTORS,
+    FIRST_WAVE,
+    FRESH,
+    LATER_WAVE,
     LOGGED,
     MOVING,
     NOT_MOVING,
     NOW,
+    NOWHERE,
     ORDER,
     POOL,
     SCHEDULABLE,
     State,
 )
 from trimtab.dag_scheduling.simulator.tables import Tables
-from trimtab.dag_scheduling.workload import FIRST_WAVE, FRESH, LATER_WAVE
 
 __all__ = [
     "NO_EVENT",
@@ -36,10 +40,10 @@ __all__ = [
 
 ORDER_BITS = 27
 """An event's key is time << 27 | order: 2^35 ms (1 year) and 134 million events before renumbering."""
-NO_EVENT = 1 << 62
+NO_EVENT = np.int64(1 << 62)
 
 
-@jit
+@inlined
 def play_up(s: State, executor: int, key: int) -> None:
     """Enter a key for an executor and replay its way to the top of the tournament."""
     node = len(s.tournament["key"]) // 2 + executor
@@ -72,7 +76,7 @@ def renumber_events(s: State) -> None:
     s.scalar[ORDER] = executors
 
 
-@jit
+@inlined
 def set_event(s: State, executor: int, moment_ms: int) -> None:
     if s.scalar[ORDER] >> ORDER_BITS:
         renumber_events(s)
@@ -80,15 +84,19 @@ def set_event(s: State, executor: int, moment_ms: int) -> None:
     s.scalar[ORDER] += 1
 
 
-@jit
+@inlined
 def clear_event(s: State, executor: int) -> None:
     play_up(s, executor, NO_EVENT)
     s.scalar[BUSY_EXECUTORS] -= 1
 
 
-@jit
+@inlined
 def refresh_schedulable(s: State, stage: int) -> None:
-    now = s.stages["demand"][stage] > 0 and s.stages["unsaturated_parents"][stage] == 0 and not s.stages["selected"][stage]
+    now = (
+        s.stages["demand"][stage] > 0
+        and s.stages["unsaturated_parents"][stage] == 0
+        and not s.stages["selected"][stage]
+    )
     if now != s.stages["schedulable"][stage]:
         s.stages["schedulable"][stage] = now
         s.scalar[SCHEDULABLE] += 1 if now else -1
@@ -101,7 +109,7 @@ def set_demand(s: State, t: Tables, stage: int, demand: int) -> None:
     s.stages["demand"][stage] = demand
     if (before > 0) == (demand > 0):
         return
-    first = stage - stage % t.stages_per_slot
+    first = s.slots["first_stage"][s.stages["slot"][stage]]
     row = s.stages["row"][stage]
     for place in range(t.child_offset[row], t.child_offset[row + 1]):
         child = first + t.child[place]
@@ -110,10 +118,10 @@ def set_demand(s: State, t: Tables, stage: int, demand: int) -> None:
     refresh_schedulable(s, stage)
 
 
-@jit
+@inlined
 def begin_task(s: State, t: Tables, executor: int, stage: int, wave: int) -> None:
     """The executor, attached to the stage, begins its next task now."""
-    slot = stage // t.stages_per_slot
+    slot = s.stages["slot"][stage]
     task = s.stages["tasks"][stage] - s.stages["unstarted"][stage]
     duration = draw_duration_ms(s, t, stage, task, wave, s.slots["executors"][slot])
     now = s.scalar[NOW]
@@ -121,17 +129,17 @@ def begin_task(s: State, t: Tables, executor: int, stage: int, wave: int) -> Non
     set_event(s, executor, now + duration)
     s.scalar[BUSY] += duration
     s.stages["unstarted"][stage] -= 1
-    s.slots["unstarted_tasks"][slot] -= 1
     if s.stages["unstarted"][stage] == 0:
         s.stages["runnable"][stage] = False
-    if s.stages["demand"][stage] == 1:
-        set_demand(s, t, stage, 0)
+    demand = s.stages["demand"][stage]
+    if demand == 1:
+        set_demand(s, t, stage, np.int64(0))
     else:
-        s.stages["demand"][stage] -= 1
+        s.stages["demand"][stage] = demand - 1
     logged = s.scalar[LOGGED]
-    if logged < len(s.log["job"]):
+    if logged < len(s.log):
         s.log["job"][logged] = s.slots["job_id"][slot]
-        s.log["stage"][logged] = stage - slot * t.stages_per_slot
+        s.log["stage"][logged] = stage - s.slots["first_stage"][slot]
         s.log["executor"][logged] = executor
         s.log["start_ms"][logged] = now
         s.log["duration_ms"][logged] = duration
@@ -139,7 +147,7 @@ def begin_task(s: State, t: Tables, executor: int, stage: int, wave: int) -> Non
         s.scalar[LOGGED] += 1
 
 
-@jit
+@inlined
 def start_task(s: State, t: Tables, executor: int, stage: int) -> None:
     """An executor located at the job goes to work on one of its runnable stages."""
     if s.executors["attached"][executor] == stage:
@@ -154,14 +162,14 @@ def start_task(s: State, t: Tables, executor: int, stage: int) -> None:
     s.executors["warm"][executor] = True
     s.stages["running"][stage] += 1
     s.scalar[BUSY_EXECUTORS] += 1
-    slot = stage // t.stages_per_slot
+    slot = s.stages["slot"][stage]
     if not s.slots["started"][slot]:
         s.slots["started"][slot] = True
         s.jobs["first_start_ms"][s.slots["job_id"][slot]] = s.scalar[NOW]
     begin_task(s, t, executor, stage, wave)
 
 
-@jit
+@inlined
 def detach(s: State, executor: int) -> None:
     stage = s.executors["attached"][executor]
     if stage != NOWHERE:
@@ -169,7 +177,7 @@ def detach(s: State, executor: int) -> None:
         s.executors["attached"][executor] = NOWHERE
 
 
-@jit
+@inlined
 def leave_job(s: State, executor: int) -> None:
     detach(s, executor)
     slot = s.executors["located"][executor]
@@ -179,25 +187,25 @@ def leave_job(s: State, executor: int) -> None:
     s.executors["warm"][executor] = False
 
 
-@jit
+@inlined
 def move_to(s: State, t: Tables, executor: int, stage: int) -> None:
     """Send an executor to a stage of another job."""
     leave_job(s, executor)
     s.executors["target"][executor] = stage
     set_demand(s, t, stage, s.stages["demand"][stage] - 1)
-    s.slots["incoming"][stage // t.stages_per_slot] += 1
+    s.slots["incoming"][s.stages["slot"][stage]] += 1
     s.scalar[MOVING] += t.moving_delay_ms
     s.scalar[BUSY_EXECUTORS] += 1
     set_event(s, executor, s.scalar[NOW] + t.moving_delay_ms)
 
 
-@jit
+@inlined
 def arrive_at_job(s: State, t: Tables, executor: int) -> int:
     """The executor has arrived; returns the stage it came for, NOWHERE if that job is gone."""
     stage = s.executors["target"][executor]
     s.executors["target"][executor] = NOT_MOVING
     if stage != NOWHERE:
-        slot = stage // t.stages_per_slot
+        slot = s.stages["slot"][stage]
         s.executors["located"][executor] = slot
         s.slots["executors"][slot] += 1
         s.slots["incoming"][slot] -= 1
@@ -205,7 +213,7 @@ def arrive_at_job(s: State, t: Tables, executor: int) -> int:
     return stage
 
 
-@jit
+@inlined
 def enter_pool(s: State, t: Tables, executor: int, slot: int) -> None:
     """Wait at a job, or with NOWHERE in the pool of the cluster."""
     if slot == NOWHERE:
@@ -219,7 +227,7 @@ def enter_pool(s: State, t: Tables, executor: int, slot: int) -> None:
     s.executors["pooled"][executor] = True
 
 
-@jit
+@inlined
 def leave_pool(s: State, executor: int) -> None:
     if s.executors["pooled"][executor]:
         s.executors["pooled"][executor] = False

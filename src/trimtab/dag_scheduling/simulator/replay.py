@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trimtab.dag_scheduling.problem import Snapshot
+from trimtab.dag_scheduling.problem import Action, Snapshot
 from trimtab.dag_scheduling.simulator.compiling import jit
 from trimtab.dag_scheduling.simulator.events import DECIDE, advance
-from trimtab.dag_scheduling.simulator.rounds import apply, source_job
-from trimtab.dag_scheduling.simulator.state import ACTIVE, BUSY_EXECUTORS, NOW, State
+from trimtab.dag_scheduling.simulator.rounds import apply
+from trimtab.dag_scheduling.simulator.state import ACTIVE, BUSY_EXECUTORS, NOW, SOURCE_JOB, State
 from trimtab.dag_scheduling.simulator.tables import Tables
 
-__all__ = ["ILLEGAL", "look", "play", "step", "step_many"]
+__all__ = ["ILLEGAL", "look_from_python", "play", "step", "step_many"]
 
 ILLEGAL = 9
 
 
-@jit
-def look(s: State, t: Tables) -> Snapshot:
+def look_from_python(s: State, t: Tables) -> Snapshot:
     """What a policy may know now. The arrays are views: valid until the next step."""
     return Snapshot(
         s.scalar[NOW],
         len(s.executors["located"]),
-        source_job(s, t),
+        s.scalar[SOURCE_JOB],
         s.free_executors,
         s.scalar[BUSY_EXECUTORS] > 0,
         t.class_memory,
@@ -49,6 +49,9 @@ def look(s: State, t: Tables) -> Snapshot:
     )
 
 
+look = jit(look_from_python)
+
+
 @jit
 def step(s: State, t: Tables, stage: int, limit: int, executor_class: int) -> int:
     """Apply one action and run to the next decision."""
@@ -57,7 +60,7 @@ def step(s: State, t: Tables, stage: int, limit: int, executor_class: int) -> in
     return advance(s, t)
 
 
-def decide(snapshot: Snapshot, parameters):
+def decide(snapshot: Snapshot, parameters: NDArray[np.float64]) -> Action:
     """Stands for the rule in `play`; replaced by `compiling.specialise`."""
     raise NotImplementedError
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.dag_scheduling.problem import NOWHERE
-from trimtab.dag_scheduling.simulator.compiling import jit
+from trimtab.dag_scheduling.simulator.compiling import inlined, jit
 from trimtab.dag_scheduling.simulator.moves import (
     enter_pool,
     leave_pool,
@@ -18,12 +17,14 @@ from trimtab.dag_scheduling.simulator.state import (
     FROM_POOL,
     FROM_STAGE,
     NO_SOURCE,
+    NOWHERE,
     POOL_HEAD,
     PROMISE_FREE,
     SCHEDULABLE,
     SELECTED,
     SOURCE,
     SOURCE_EXECUTOR,
+    SOURCE_JOB,
     SOURCE_KIND,
     TO_PLACE,
     State,
@@ -37,7 +38,6 @@ __all__ = [
     "has_choice",
     "leave_idle",
     "offer",
-    "source_job",
     "use_backup",
 ]
 
@@ -51,6 +51,7 @@ def offer(s: State, t: Tables, kind: int, source: int, executor: int) -> None:
     """
     s.scalar[SOURCE_KIND] = kind
     s.scalar[SOURCE] = source
+    s.scalar[SOURCE_JOB] = s.stages["slot"][source] if kind == FROM_STAGE else source
     s.scalar[SOURCE_EXECUTOR] = executor
     s.free_executors[:] = 0
     if kind == FROM_STAGE:
@@ -70,15 +71,7 @@ def offer(s: State, t: Tables, kind: int, source: int, executor: int) -> None:
     s.scalar[TO_PLACE] = s.free_executors.sum()
 
 
-@jit
-def source_job(s: State, t: Tables) -> int:
-    """Slot of the job the offered executors are located at, or NOWHERE."""
-    if s.scalar[SOURCE_KIND] == FROM_STAGE:
-        return s.scalar[SOURCE] // t.stages_per_slot
-    return s.scalar[SOURCE] if s.scalar[SOURCE_KIND] == FROM_POOL else NOWHERE
-
-
-@jit
+@inlined
 def has_choice(s: State, t: Tables) -> bool:
     """Whether some stage may be chosen for some offered executor."""
     if s.scalar[SCHEDULABLE] == 0:
@@ -115,12 +108,16 @@ def apply(s: State, t: Tables, stage: int, limit: int, executor_class: int) -> b
         return True
     if not (0 <= stage < len(s.stages["schedulable"]) and 0 <= executor_class < len(t.class_memory)):
         return False
-    slot = stage // t.stages_per_slot
+    slot = s.stages["slot"][stage]
     room = limit - s.slots["executors"][slot] - s.slots["incoming"][slot]
-    if slot == source_job(s, t):
+    if slot == s.scalar[SOURCE_JOB]:
         room += s.scalar[TO_PLACE]
     count = min(s.stages["demand"][stage], s.free_executors[executor_class], room)
-    if not s.stages["schedulable"][stage] or s.stages["memory"][stage] > t.class_memory[executor_class] or count <= 0:
+    if (
+        not s.stages["schedulable"][stage]
+        or s.stages["memory"][stage] > t.class_memory[executor_class]
+        or count <= 0
+    ):
         return False
     promise(s, t, stage, executor_class, count)
     s.stages["selected"][stage] = True
@@ -150,7 +147,7 @@ def promise(s: State, t: Tables, stage: int, executor_class: int, count: int) ->
     """Append (stage, class, count) to the promises of the source."""
     entry = s.scalar[PROMISE_FREE]
     s.scalar[PROMISE_FREE] = s.promises["following"][entry]
-    home = source_job(s, t)
+    home = s.scalar[SOURCE_JOB]
     s.promises["target"][entry] = stage
     s.promises["executor_class"][entry] = executor_class
     s.promises["count"][entry] = count
@@ -169,8 +166,8 @@ def promise(s: State, t: Tables, stage: int, executor_class: int, count: int) ->
         s.promises["following"][head] = entry
     if stage != NOWHERE:
         set_demand(s, t, stage, s.stages["demand"][stage] - count)
-        if stage // t.stages_per_slot != home:
-            s.slots["incoming"][stage // t.stages_per_slot] += count
+        if s.stages["slot"][stage] != home:
+            s.slots["incoming"][s.stages["slot"][stage]] += count
 
 
 @jit
@@ -194,7 +191,7 @@ def end_round(s: State, t: Tables) -> None:
         carry_out(s, t, s.scalar[SOURCE_EXECUTOR], NOWHERE)
 
 
-@jit
+@inlined
 def first_promise(s: State, t: Tables, source_stage: int, executor_class: int) -> int:
     """The oldest promise to executors of a class, or NOWHERE; NOWHERE as source: the offered pool."""
     entry = s.scalar[POOL_HEAD] if source_stage == NOWHERE else s.stages["promise_head"][source_stage]
@@ -206,10 +203,7 @@ def first_promise(s: State, t: Tables, source_stage: int, executor_class: int) -
 @jit
 def release_promise(s: State, source_stage: int, entry: int) -> None:
     """Take an entry out of its list."""
-    if source_stage == NOWHERE:
-        before = s.scalar[POOL_HEAD]
-    else:
-        before = s.stages["promise_head"][source_stage]
+    before = s.scalar[POOL_HEAD] if source_stage == NOWHERE else s.stages["promise_head"][source_stage]
     after = s.promises["following"][entry]
     if before == entry:
         if source_stage == NOWHERE:
@@ -225,7 +219,7 @@ def release_promise(s: State, source_stage: int, entry: int) -> None:
     s.scalar[PROMISE_FREE] = entry
 
 
-@jit
+@inlined
 def carry_out(s: State, t: Tables, executor: int, source_stage: int) -> None:
     """The executor is free: it follows the first promise of its source."""
     entry = first_promise(s, t, source_stage, t.executor_class[executor])
@@ -237,10 +231,10 @@ def carry_out(s: State, t: Tables, executor: int, source_stage: int) -> None:
     leave_pool(s, executor)
     slot = s.executors["located"][executor]
     if stage == NOWHERE:
-        stays = slot != NOWHERE and s.slots["unstarted_tasks"][slot] > 0
+        stays = slot != NOWHERE and has_unstarted(s, slot)
         enter_pool(s, t, executor, slot if stays else NOWHERE)
         return
-    destination = stage // t.stages_per_slot
+    destination = s.stages["slot"][stage]
     set_demand(s, t, stage, s.stages["demand"][stage] + 1)
     if destination != home:
         s.slots["incoming"][destination] -= 1
@@ -255,6 +249,16 @@ def carry_out(s: State, t: Tables, executor: int, source_stage: int) -> None:
 
 
 @jit
+def has_unstarted(s: State, slot: int) -> bool:
+    """Whether some task of the job has not begun."""
+    first = s.slots["first_stage"][slot]
+    for stage in range(first, first + s.slots["stage_count"][slot]):
+        if s.stages["unstarted"][stage] > 0:
+            return True
+    return False
+
+
+@jit
 def use_backup(s: State, t: Tables, executor: int) -> None:
     """What the executor came for is gone; keep it busy without asking.
 
@@ -266,8 +270,14 @@ def use_backup(s: State, t: Tables, executor: int) -> None:
     if slot != NOWHERE:
         first = s.slots["first_stage"][slot]
         for stage in range(first, first + s.slots["stage_count"][slot]):
-            usable = s.stages["runnable"][stage] and s.stages["demand"][stage] > 0 and s.stages["memory"][stage] <= memory
-            if usable and (best == NOWHERE or s.stages["runnable_since"][stage] < s.stages["runnable_since"][best]):
+            usable = (
+                s.stages["runnable"][stage]
+                and s.stages["demand"][stage] > 0
+                and s.stages["memory"][stage] <= memory
+            )
+            if usable and (
+                best == NOWHERE or s.stages["runnable_since"][stage] < s.stages["runnable_since"][best]
+            ):
                 best = stage
         if best != NOWHERE:
             start_task(s, t, executor, best)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.core.environment import Transition
 from trimtab.core.errors import ActionError, TrimtabError
@@ -29,7 +30,7 @@ from trimtab.dag_scheduling.simulator.state import (
     new_state,
 )
 from trimtab.dag_scheduling.simulator.tables import Tables, make_tables
-from trimtab.dag_scheduling.workload import Profile, Workload
+from trimtab.dag_scheduling.workload import Profile, Provenance, Workload
 
 __all__ = ["Simulator", "simulate"]
 
@@ -96,7 +97,7 @@ class Simulator:
     @property
     def snapshot(self) -> Snapshot:
         """What may be known now; views that change with the next step."""
-        return replay.look(self._running_state, self._tables)
+        return replay.look_from_python(self._running_state, self._tables)
 
     @property
     def ended(self) -> bool:
@@ -220,28 +221,24 @@ def _tables(profile: Profile, cluster: Cluster) -> Tables:
     return make_tables(profile, cluster)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _player(function: Any) -> Any:
     rule = compiled(function)
     return specialise(replay.play, {"decide": rule}, f"{function.__name__}_{rule.__name__[-12:]}")
 
 
-_alone: dict[tuple[int, Cluster, int], int] = {}
-
-
-def _alone_ms(workload: Workload, cluster: Cluster) -> np.ndarray:
+def _alone_ms(workload: Workload, cluster: Cluster) -> NDArray[np.int64]:
     """How long each job takes alone on the cluster, taking all it can (FIFO), for slowdowns."""
-    cluster = cluster.model_copy(update={"objective": "average_jct"})
-    simulator = Simulator(cluster)
     times = np.zeros(workload.profile.template_count, np.int64)
     for kind in np.unique(workload.template):
-        key = (id(workload.profile), cluster, int(kind))
-        if key not in _alone:
-            single = Workload(
-                workload.profile, np.array([kind]), np.zeros(1, np.int64), workload.provenance
-            )
-            simulator.reset(single, 0)
-            simulator.play(Rule("fifo", fifo, ()))
-            _alone[key] = int(simulator._running_state.jobs["completion_ms"][0])
-        times[kind] = _alone[key]
+        times[kind] = _kind_alone_ms(workload.profile, cluster, int(kind))
     return times[workload.template]
+
+
+@lru_cache(maxsize=100_000)
+def _kind_alone_ms(profile: Profile, cluster: Cluster, kind: int) -> int:
+    single = Workload(profile, np.array([kind]), np.zeros(1, np.int64), Provenance("one job alone"))
+    simulator = Simulator(cluster)
+    simulator.reset(single, seed=0)
+    simulator.play(Rule("fifo", fifo))
+    return int(simulator._running_state.jobs["completion_ms"][0])

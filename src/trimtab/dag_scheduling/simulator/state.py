@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.dag_scheduling import problem
 from trimtab.dag_scheduling.simulator.tables import Tables, record
 
 __all__ = ["State", "grow", "new_state"]
@@ -31,6 +32,7 @@ __all__ = ["State", "grow", "new_state"]
     DONE,  # finished jobs
     SOURCE_KIND,  # NO_SOURCE, FROM_STAGE, FROM_POOL or LOOSE
     SOURCE,  # the stage, or the job slot (NOWHERE = pool of the cluster)
+    SOURCE_JOB,  # slot of the job the offered executors are at, or NOWHERE
     SOURCE_EXECUTOR,  # the executor that is free now, when the source is a stage
     TO_PLACE,  # executors of the source without a destination
     SCHEDULABLE,  # number of schedulable stages
@@ -54,11 +56,15 @@ __all__ = ["State", "grow", "new_state"]
     LAST_RESORT,  # 1: nothing moves and all idle executors are being offered once more
     TIME_LIMIT,
     SCALARS,
-) = range(31)
+) = range(32)
 
-NO_SOURCE, FROM_STAGE, FROM_POOL, LOOSE = 0, 1, 2, 3
-"""LOOSE: one executor whose job has just finished (compat rules only)."""
-NOT_MOVING = -2
+# Constants that are handed to compiled functions are typed: numba compiles a function again for every
+# plain literal it meets, which doubled the time of a first run.
+NOWHERE = np.int64(problem.NOWHERE)
+FRESH, FIRST_WAVE, LATER_WAVE = (np.int64(wave) for wave in (0, 1, 2))
+NO_SOURCE, FROM_STAGE, FROM_POOL, LOOSE = (np.int64(kind) for kind in range(4))
+"""LOOSE: one executor whose job has just finished (only without the correction `offer_idle`)."""
+NOT_MOVING = np.int64(-2)
 
 JOB = record("template arrival_ms completion_ms first_start_ms")
 EXECUTOR = record(
@@ -76,11 +82,11 @@ SLOT = record(
     " free"  # stack of empty slots
     " job_id arrival_ms first_stage stage_count executors incoming"
     " pool"  # executors waiting at the job
-    " stages_left unstarted_tasks runnable_rank",
+    " stages_left runnable_rank",
     flags="started",
 )
 STAGE = record(
-    "tasks unstarted running demand attached runnable_since unfinished_parents unsaturated_parents row"
+    "slot tasks unstarted running demand attached runnable_since unfinished_parents unsaturated_parents row"
     " seen_ms seen"  # finished tasks, for learned durations
     " promise_head",  # promises to the executors attached to this stage
     flags="runnable schedulable selected",

@@ -19,10 +19,7 @@ COMPAT_POINTS = (5, 10, 20, 40, 50, 60, 80, 100)
 Integers = NDArray[np.int64]
 
 
-
-def record(
-    integers: str, *, flags: str = "", floats: str = "", words: str = ""
-) -> np.dtype[np.void]:
+def record(integers: str, *, flags: str = "", floats: str = "", words: str = "") -> np.dtype[np.void]:
     """A record type from names: integers first, then flags, floats and unsigned words."""
     kinds = ((integers, np.int64), (floats, np.float64), (words, np.uint64), (flags, np.bool_))
     return np.dtype([(name, kind) for names, kind in kinds for name in names.split()], align=True)
@@ -159,5 +156,9 @@ def _draws(profile: Profile, columns: Integers, warmup_ms: int) -> NDArray[Any]:
     fill(FRESH, FIRST_WAVE, warmup_ms)
     extra[:, FIRST_WAVE][no_first] = 0
     table = np.zeros(offset.size, DRAW)
-    table["offset"], table["count"], table["extra_ms"] = offset.ravel(), count.ravel(), extra.ravel()
+    table["offset"], table["count"], table["extra_ms"] = (
+        offset.ravel(),
+        count.ravel(),
+        extra.ravel(),
+    )
     return table

@@ -118,9 +118,10 @@ def poisson(
 def save_workload(workload: Workload, path: Path) -> None:
     """Write a workload as one file: arrays plus a JSON header, no pickle."""
     profile = workload.profile
-    arrays = {
-        name: value for name, value in vars(profile).items() if isinstance(value, np.ndarray)
-    } | {"template": workload.template, "arrival_ms": workload.arrival_ms}
+    arrays = {name: value for name, value in vars(profile).items() if isinstance(value, np.ndarray)} | {
+        "template": workload.template,
+        "arrival_ms": workload.arrival_ms,
+    }
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -152,7 +153,5 @@ def load_workload(path: Path) -> Workload:
             f"{FORMAT!r} version {VERSION}; import the history again"
         )
     template, arrival_ms = arrays.pop("template"), arrays.pop("arrival_ms")
-    profile = Profile(
-        names=tuple(header["names"]), stage_names=tuple(header["stage_names"]), **arrays
-    )
+    profile = Profile(names=tuple(header["names"]), stage_names=tuple(header["stage_names"]), **arrays)
     return Workload(profile, template, arrival_ms, Provenance(**header["provenance"]))

@@ -54,15 +54,18 @@ WORKLOADS: Registry[Callable[[str], Source]] = Registry(
 class WorkloadSettings(Settings):
     """Which jobs arrive, and when.
 
-    >>> WorkloadSettings(workload="synthetic", jobs=5).arrivals
+    >>> WorkloadSettings(name="synthetic", jobs=5).arrivals
     'batch'
     """
 
-    workload: str = Field(
+    name: str = Field(
         default="tpch", min_length=1, description="Name of a workload, or path of a workload file."
     )
     jobs: int = Field(
-        default=20, ge=1, le=1_000_000, description="Jobs per episode; of a trace, the first so many."
+        default=20,
+        ge=1,
+        le=1_000_000,
+        description="Jobs per episode; of a trace, the first so many.",
     )
     arrivals: Literal["batch", "poisson", "trace"] = Field(
         default="batch",
@@ -72,7 +75,10 @@ class WorkloadSettings(Settings):
         default=None, gt=0, le=1e6, description="Mean time between jobs of a stream, in seconds."
     )
     load: float | None = Field(
-        default=None, gt=0, le=2, description="Work that arrives in a stream, as a share of capacity."
+        default=None,
+        gt=0,
+        le=2,
+        description="Work that arrives in a stream, as a share of capacity.",
     )
     random_memory: bool = Field(
         default=False, description="Give every stage a random memory demand in (0, 1]."
@@ -80,32 +86,31 @@ class WorkloadSettings(Settings):
 
     @model_validator(mode="after")
     def _one_pace(self) -> WorkloadSettings:
-        given = [name for name in ("mean_gap_s", "load") if getattr(self, name) is not None]
+        paces = {"mean_gap_s": self.mean_gap_s, "load": self.load}
+        given = [pace for pace, value in paces.items() if value is not None]
         if self.arrivals == "poisson" and len(given) != 1:
             raise ValueError("a poisson stream needs either mean_gap_s or load; give one of the two")
         if self.arrivals != "poisson" and given:
-            raise ValueError(
-                f"{given[0]} belongs to arrivals = poisson, not {self.arrivals}; change one"
-            )
+            raise ValueError(f"{given[0]} belongs to arrivals = poisson, not {self.arrivals}; change one")
         return self
 
 
 def draw_workload(settings: WorkloadSettings, *, executors: int, seed: int) -> Workload:
     """Draw the jobs of one episode; the same seed gives the same jobs to every policy."""
-    source = find_source(settings.workload)
+    source = find_source(settings.name)
     if settings.random_memory:
         source = _with_memory(source)
     if settings.arrivals == "trace":
-        return _first_jobs(_as_trace(source, settings.workload), settings.jobs)
+        return _first_jobs(_as_trace(source, settings.name), settings.jobs)
     profile = source if isinstance(source, Profile) else source.profile
     if settings.arrivals == "batch":
-        return batch(profile, jobs=settings.jobs, seed=seed, source=settings.workload)
+        return batch(profile, jobs=settings.jobs, seed=seed, source=settings.name)
     return poisson(
         profile,
         jobs=settings.jobs,
         mean_gap_ms=mean_gap_ms(profile, settings, executors),
         seed=seed,
-        source=settings.workload,
+        source=settings.name,
     )
 
 
@@ -199,9 +204,7 @@ def _with_memory(source: Source) -> Source:
 def _as_trace(source: Source, name: str) -> Workload:
     if isinstance(source, Workload):
         return source
-    raise WorkloadError(
-        f"workload {name!r} has no arrivals of its own; use arrivals = batch or poisson"
-    )
+    raise WorkloadError(f"workload {name!r} has no arrivals of its own; use arrivals = batch or poisson")
 
 
 def _first_jobs(workload: Workload, jobs: int) -> Workload:

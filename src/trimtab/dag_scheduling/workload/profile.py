@@ -133,9 +133,7 @@ def build_profile(jobs: Sequence[JobRecord]) -> Profile:
         raise WorkloadError(f"job {repeated[0]!r} appears twice; give every job a name of its own")
     ordered = [_checked(job) for job in jobs]
     stages = [stage for job in ordered for stage in job.stages]
-    points = np.array(
-        sorted({count for stage in stages for wave in stage.waves for count in wave}), np.int64
-    )
+    points = np.array(sorted({count for stage in stages for wave in stage.waves for count in wave}), np.int64)
     offset, count, durations = _duration_table(stages, points)
     parent_offset, parent = _ragged([stage.parents for stage in stages])
     child_offset, child = _ragged([row for job in ordered for row in _children(job)])
@@ -190,7 +188,9 @@ def _check_stage(job: JobRecord, position: int, stage: StageRecord) -> None:
     for wave in stage.waves:
         for executors, values in wave.items():
             if executors < 1:
-                raise WorkloadError(f"{where}: durations recorded with {executors} executors; need at least 1")
+                raise WorkloadError(
+                    f"{where}: durations recorded with {executors} executors; need at least 1"
+                )
             for value in values:
                 if not 0 <= value <= LONGEST_TASK_MS:
                     raise WorkloadError(

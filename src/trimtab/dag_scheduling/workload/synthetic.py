@@ -177,9 +177,7 @@ def _scan_tasks_per_gb(count: int, seed: int) -> list[float]:
     return [LARGE_SCAN_TASKS_PER_GB, *([MEDIUM_SCAN_TASKS_PER_GB] * medium), *([0.02] * scans)][:scans]
 
 
-def _stage_tasks(
-    tree: Sequence[tuple[int, ...]], per_gb: Sequence[float], gigabytes: int
-) -> list[int]:
+def _stage_tasks(tree: Sequence[tuple[int, ...]], per_gb: Sequence[float], gigabytes: int) -> list[int]:
     scans = [max(1, round(rate * gigabytes)) for rate in per_gb]
     return scans + [WIDE_TASKS] * (len(tree) - len(scans) - 1) + [1]
 

@@ -46,9 +46,7 @@ def tiny_workload(name: str) -> Workload:
         for number, (_, stages) in enumerate(jobs, start=1)
     ]
     arrivals = np.array([arrival for arrival, _ in jobs], np.int64)
-    return Workload(
-        build_profile(records), np.arange(len(jobs)), arrivals, Provenance(f"tiny {name}")
-    )
+    return Workload(build_profile(records), np.arange(len(jobs)), arrivals, Provenance(f"tiny {name}"))
 
 
 def _stage(tasks: int, task_ms: int, parents: Sequence[int]) -> StageRecord:

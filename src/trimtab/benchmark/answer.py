@@ -1,0 +1,102 @@
+"""The answer in one sentence: which scheduler serves best, by how much, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trimtab.benchmark.compare import MEASURE, Comparison, Row, ScenarioResult
+from trimtab.dag_scheduling.episode import Episode
+
+__all__ = ["answer", "reasons"]
+
+# A difference below 2 % is no reason.
+_WORTH_SAYING = 0.02
+
+
+def answer(comparison: Comparison, result: ScenarioResult) -> str:
+    """Name the best policy and what the metrics say about why.
+
+    Said no stronger than the intervals allow: rivals that cannot be told apart are named.
+    """
+    best = result.best
+    mean = best.metrics[MEASURE]
+    rivals = [row.policy for row in result.rows if row.ties_with_best]
+    beside = f" (not to be told from {', '.join(rivals)})" if rivals else ""
+    sentence = (
+        f"{best.policy}{beside} would serve this cluster best: jobs complete in {mean.value:.1f} s "
+        f"on average"
+    )
+    if best.ratio is None or not best.ratio.excludes(1.0):
+        if best.policy != comparison.baseline:
+            return f"{sentence}, though {comparison.baseline} may do as well."
+        return f"{sentence}; nothing compared here does better."
+    gain, low, high = (1 - best.ratio.value, 1 - best.ratio.high, 1 - best.ratio.low)
+    sentence += (
+        f", {100 * gain:.0f} % ({100 * low:.0f} to {100 * high:.0f} %) sooner than under "
+        f"{comparison.baseline}"
+    )
+    why = reasons(result, best, comparison.baseline)
+    return f"{sentence}, because {_listed(why)}." if why else f"{sentence}."
+
+
+def reasons(result: ScenarioResult, best: Row, baseline: str) -> list[str]:
+    """What the best policy does better than the baseline, largest effect first."""
+    ours, theirs = result.episodes[best.policy], result.episodes[baseline]
+    found = [
+        _of_work(ours, theirs),
+        _of_moving(ours, theirs),
+        _of_small_jobs(ours, theirs, baseline),
+        _of_idleness(ours, theirs),
+    ]
+    told = sorted((part for part in found if part[0] > _WORTH_SAYING), reverse=True)
+    return [text for _, text in told[:3]]
+
+
+def _of_work(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[float, str]:
+    saved = 1 - sum(e.busy_ms for e in ours) / sum(e.busy_ms for e in theirs)
+    return saved, (
+        f"the same tasks cost {100 * saved:.0f} % less executor time (jobs that are not spread "
+        "wide are slowed down less)"
+    )
+
+
+def _of_moving(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[float, str]:
+    mine, other = (sum(e.moving_ms for e in side) for side in (ours, theirs))
+    capacity = sum(e.executor_count * e.makespan_ms for e in theirs)
+    return (other - mine) / capacity, (
+        f"less executor time is lost to moving between jobs ({_hours(mine)} instead of "
+        f"{_hours(other)})"
+    )
+
+
+def _of_small_jobs(
+    ours: Sequence[Episode], theirs: Sequence[Episode], baseline: str
+) -> tuple[float, str]:
+    """The half of the jobs that are shortest when alone on the cluster."""
+    mine, other = [], []
+    for left, right in zip(ours, theirs, strict=True):
+        small = left.alone_ms <= np.median(left.alone_ms)
+        mine.append(left.jct_ms[small].mean())
+        other.append(right.jct_ms[small].mean())
+    before, after = float(np.mean(other)) / 1000, float(np.mean(mine)) / 1000
+    return 1 - after / before, (
+        f"small jobs get through first: the smaller half completes in {after:.0f} s instead of "
+        f"{before:.0f} s under {baseline}"
+    )
+
+
+def _of_idleness(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[float, str]:
+    mine, other = (
+        float(np.mean([e.metrics()["utilisation"] for e in side])) for side in (ours, theirs)
+    )
+    return mine - other, f"executors are busy {100 * mine:.0f} % of the time, not {100 * other:.0f} %"
+
+
+def _hours(milliseconds: float) -> str:
+    return f"{milliseconds / 3_600_000:.1f} executor-hours"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{'; '.join(parts[:-1])}; and {parts[-1]}"

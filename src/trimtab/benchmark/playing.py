@@ -1,0 +1,116 @@
+"""Play many episodes, in this process or in several; the order of the results never changes.
+
+A unit of work is one seed of one scenario under all policies: they meet the same jobs and luck.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from trimtab.benchmark.suites import DagSuite, Scenario
+from trimtab.core.errors import TrimtabError
+from trimtab.dag_scheduling.episode import Episode
+from trimtab.dag_scheduling.heuristics import Rule
+from trimtab.dag_scheduling.policies import DagPolicy
+from trimtab.dag_scheduling.simulator.compiling import cache_folder
+from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.workload.tiny import tiny_workload
+
+__all__ = ["Progress", "Unit", "compile_rules", "is_compiled", "play_units"]
+
+Progress = Callable[[int, int], None]
+"""Called with episodes done and episodes in all."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One seed under several policies."""
+
+    suite: DagSuite
+    scenario: Scenario
+    seed: int
+    policies: tuple[DagPolicy, ...]
+    record_tasks: bool = False
+
+
+def play_units(
+    units: Sequence[Unit], *, processes: int = 1, progress: Progress | None = None
+) -> list[list[Episode]]:
+    """Play every unit; entry i of the answer holds the episodes of unit i, by policy."""
+    total = sum(len(unit.policies) for unit in units)
+    report = progress or (lambda done, total: None)
+    report(0, total)
+    done = 0
+    answers: list[list[Episode]] = [[] for _ in units]
+    if processes <= 1 or len(units) <= 1:
+        for place, unit in enumerate(units):
+            answers[place] = _play(unit)
+            done += len(unit.policies)
+            report(done, total)
+        return answers
+    compile_rules([policy for unit in units for policy in unit.policies])
+    with _workers(min(processes, len(units))) as pool:
+        waiting: dict[Future[list[Episode]], int] = {
+            pool.submit(_play, unit): place for place, unit in enumerate(units)
+        }
+        for finished in as_completed(waiting):
+            place = waiting[finished]
+            answers[place] = finished.result()
+            done += len(units[place].policies)
+            report(done, total)
+    return answers
+
+
+def compile_rules(policies: Sequence[DagPolicy]) -> None:
+    """Play each kind of rule once on a toy, so that compiled code lies on disk for everybody."""
+    from trimtab.dag_scheduling.cluster import Cluster
+
+    kinds = {policy.function: policy for policy in policies if isinstance(policy, Rule)}
+    for rule in kinds.values():
+        simulate(tiny_workload("chain"), rule, Cluster(executors=2))
+
+
+def is_compiled() -> bool:
+    """Whether the engine was compiled before by this version; otherwise a first run takes longer."""
+    folder = cache_folder()
+    return folder.is_dir() and any(folder.rglob("*.nbi"))
+
+
+def _play(unit: Unit) -> list[Episode]:
+    workload = unit.suite.draw(unit.scenario, unit.seed)
+    episodes = [
+        simulate(
+            workload, policy, unit.suite.cluster, seed=unit.seed, record_tasks=unit.record_tasks
+        )
+        for policy in unit.policies
+    ]
+    for episode in episodes:
+        if (episode.completion_ms < episode.arrival_ms).any():
+            raise TrimtabError(
+                f"{episode.policy}, seed {unit.seed}: an episode was cut off before every job was "
+                "done; averages need whole episodes, raise the time limit"
+            )
+    return episodes
+
+
+@contextmanager
+def _workers(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Fresh processes (no fork under a threaded parent) that leave Ctrl-C to the parent."""
+    pool = ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent
+    )
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

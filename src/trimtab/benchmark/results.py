@@ -1,0 +1,118 @@
+"""What a comparison leaves in its run folder: numbers, tables, a report and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trimtab.benchmark.answer import answer
+from trimtab.benchmark.compare import MEASURE, Comparison, ScenarioResult, line_up
+from trimtab.benchmark.playing import Unit, play_units
+from trimtab.benchmark.tables import as_plain, markdown, report_table
+from trimtab.benchmark.tuned import TunedValues
+from trimtab.core.run_folder import RunFolder
+from trimtab.dag_scheduling.episode import Episode
+from trimtab.dag_scheduling.policies import DagPolicy
+
+__all__ = ["shown_result", "write_results"]
+
+# Panels of the Gantt picture: more do not fit on a page.
+MOST_PANELS = 4
+# A sweep is shown in pictures at the load nearest to this one.
+SHOWN_LOAD = 0.8
+
+
+def shown_result(comparison: Comparison) -> ScenarioResult:
+    """The scenario that pictures are drawn of."""
+    return min(
+        comparison.results,
+        key=lambda result: abs((result.scenario.load or SHOWN_LOAD) - SHOWN_LOAD),
+    )
+
+
+def write_results(
+    run: RunFolder,
+    comparison: Comparison,
+    *,
+    command: str,
+    policies: Sequence[str | DagPolicy],
+    tuned: TunedValues,
+    began: str,
+) -> list[str]:
+    """Write results.json, table.md, report.html and the pictures; returns the file names."""
+    from trimtab.benchmark.report import write_report
+    from trimtab.dag_scheduling.drawing import gantt
+
+    result = shown_result(comparison)
+    run.write_json("results.json", as_plain(comparison))
+    run.write_text("table.md", markdown(comparison))
+    files = ["results.json", "table.md", "report.html", "gantt.png", "gantt.svg"]
+    recorded = _recorded(comparison, result, policies, tuned)
+    for picture in ("gantt.png", "gantt.svg"):
+        gantt(recorded, run.path / picture)
+    write_report(
+        run.path / "report.html",
+        title=f"Which scheduler? {comparison.name}".strip(),
+        table=report_table(comparison, result),
+        episodes=_episodes_for_report(result, recorded),
+        notes=[*_answers(comparison), *comparison.notes],
+        command=command,
+        provenance={"Workload": result.scenario.workload.name, "Began": began},
+    )
+    if len(comparison.results) > 1:
+        files += _write_sweep(run, comparison)
+    return files
+
+
+def _answers(comparison: Comparison) -> list[str]:
+    return [
+        f"{result.scenario.name}: {answer(comparison, result)}".removeprefix(": ")
+        for result in comparison.results
+    ]
+
+
+def _panels(comparison: Comparison, result: ScenarioResult) -> list[str]:
+    """The best, the baseline, first come first served, and the best that is neither."""
+    present = [row.policy for row in result.rows]
+    wanted = [present[0], comparison.baseline, "fifo", *present]
+    chosen = list(dict.fromkeys(name for name in wanted if name in present))[:MOST_PANELS]
+    return sorted(chosen, key=present.index)
+
+
+def _recorded(
+    comparison: Comparison,
+    result: ScenarioResult,
+    policies: Sequence[str | DagPolicy],
+    tuned: TunedValues,
+) -> list[Episode]:
+    """Play the first test episode again with every task written down."""
+    contestants, _ = line_up(comparison.suite, policies, tuned)
+    by_label = {c.label: c.by_scenario[result.scenario.name] for c in contestants}
+    chosen = tuple(by_label[label] for label in _panels(comparison, result))
+    seed = comparison.suite.test_seeds()[0]
+    unit = Unit(comparison.suite, result.scenario, seed, chosen, record_tasks=True)
+    return play_units([unit])[0]
+
+
+def _episodes_for_report(result: ScenarioResult, recorded: Sequence[Episode]) -> list[Episode]:
+    """All episodes by policy, best first; where the first one was recorded, with its tasks."""
+    with_tasks = {episode.policy: episode for episode in recorded}
+    episodes: list[Episode] = []
+    for row in result.rows:
+        first, *others = result.episodes[row.policy]
+        episodes += [with_tasks.get(row.policy, first), *others]
+    return episodes
+
+
+def _write_sweep(run: RunFolder, comparison: Comparison) -> list[str]:
+    from trimtab.benchmark.figures import load_sweep
+
+    loads = [result for result in comparison.results if result.scenario.load is not None]
+    rows = [
+        (row.policy, result.scenario.load or 0.0, row.metrics[MEASURE])
+        for result in loads
+        for row in result.rows
+    ]
+    names = ["load_sweep.png", "load_sweep.svg"]
+    for name in names:
+        load_sweep(rows, run.path / name)
+    return names

@@ -1,0 +1,128 @@
+"""`trimtab compare`: every policy on the same unseen workloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from trimtab.cli.terminal import (
+    JsonFlag,
+    Switch,
+    command_line,
+    cores,
+    now,
+    print_json,
+    progress_bar,
+    remark,
+    say_if_compiling,
+    split_policies,
+    terminal_width,
+)
+
+if TYPE_CHECKING:
+    from trimtab.benchmark.compare import Comparison
+
+__all__ = ["compare", "print_tables"]
+
+
+def compare(
+    suite: str,
+    /,
+    *,
+    policies: str | None = None,
+    baseline: str | None = None,
+    seeds: int | None = None,
+    workload: str | None = None,
+    jobs: int | None = None,
+    executors: int | None = None,
+    arrivals: Literal["batch", "poisson", "trace"] | None = None,
+    load: float | None = None,
+    settings: Path | None = None,
+    tuned: Path | None = None,
+    out: Path | None = None,
+    processes: int | None = None,
+    seed: int | None = None,
+    json: JsonFlag = False,
+    markdown: Switch = False,
+) -> None:
+    """Compare policies, paired on the same jobs and luck, with 95 % intervals.
+
+    Parameters
+    ----------
+    suite:
+        dag/batch, dag/stream or dag/multi-resource.
+    policies:
+        Policies separated by commas; `name:tuned` takes tuned settings (default: all of the suite).
+    baseline:
+        Policy the others are measured against (default fair).
+    seeds:
+        Test episodes of each policy.
+    workload:
+        Name or workload file instead of the suite's own.
+    jobs:
+        Jobs per episode.
+    executors:
+        Size of the cluster.
+    arrivals:
+        All at once, a Poisson stream, or the times in the file.
+    load:
+        One load instead of the suite's sweep.
+    settings:
+        TOML file with fields of the suite.
+    tuned:
+        File of tuned values written by `trimtab tune --out`.
+    out:
+        Run folder to make, with results.json, table.md, report.html and pictures.
+    processes:
+        Processes to use (default: one per core).
+    seed:
+        Another number gives other test episodes.
+    markdown:
+        Print Markdown instead of a table for the terminal.
+    """
+    from trimtab.benchmark.answer import answer
+    from trimtab.benchmark.compare import compare as run
+    from trimtab.benchmark.results import shown_result, write_results
+    from trimtab.benchmark.tables import as_plain
+    from trimtab.benchmark.tables import markdown as as_markdown
+    from trimtab.cli.asking import suite_settings, tuned_values
+    from trimtab.core.run_folder import RunFolder
+
+    asked = suite_settings(
+        suite, settings=settings, workload=workload, jobs=jobs, executors=executors,
+        arrivals=arrivals, load=load, seed=seed, seeds=seeds, baseline=baseline,
+        policies=None if policies is None else tuple(split_policies(policies)),
+    )  # fmt: skip
+    known = tuned_values(tuned)
+    folder = None if out is None else RunFolder.create(out, clock=now, settings=asked)
+    say_if_compiling()
+    with progress_bar(f"comparing {len(asked.policies)} policies", quiet=json) as show:
+        comparison = run(
+            asked, tuned=known, processes=processes or cores(), progress=show, name=suite
+        )
+    if folder is not None:
+        write_results(
+            folder, comparison, command=command_line(), policies=asked.policies, tuned=known,
+            began=f"{now():%Y-%m-%d}",
+        )  # fmt: skip
+        remark(f"results in {folder.path}")
+    if json:
+        print_json({**as_plain(comparison), "run_folder": None if out is None else str(out)})
+    elif markdown:
+        print(as_markdown(comparison), end="")
+    else:
+        print_tables(comparison)
+        print(f"\n{answer(comparison, shown_result(comparison))}")
+
+
+def print_tables(comparison: Comparison) -> None:
+    """Print a table per scenario, and the notes."""
+    from rich.console import Console
+
+    from trimtab.benchmark.tables import terminal_table
+
+    console = Console(width=terminal_width())
+    for result in comparison.results:
+        console.print(terminal_table(comparison, result, width=console.width))
+    for note in comparison.notes:
+        console.print(note, markup=False, highlight=False)

@@ -1,0 +1,113 @@
+"""`trimtab VERB`: find the verb, run it, and answer mistakes in one line.
+
+The list of verbs is printed from the table below, so ``trimtab --help`` imports nothing heavy and
+takes a few hundredths of a second.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["VERBS", "main"]
+
+VERBS: dict[str, tuple[str, str]] = {
+    "demo": ("trimtab.cli.demo:demo", "Compare every rule on an embedded workload; two minutes."),
+    "import": (
+        "trimtab.cli.import_history:import_history",
+        "Turn a history (Spark event logs, ...) into a workload file.",
+    ),
+    "record": ("trimtab.cli.record:record", "Record TPC-H on a local Spark."),
+    "simulate": ("trimtab.cli.simulate:simulate", "Play one workload under one policy; draw it."),
+    "tune": ("trimtab.cli.tune:tune", "Find the best settings of the rules on training seeds."),
+    "compare": ("trimtab.cli.compare:compare", "Compare policies on the same unseen workloads."),
+    "policies": ("trimtab.cli.policies:policies", "List the policies and their settings."),
+    "workloads": ("trimtab.cli.workloads:workloads", "List the workloads and the history sources."),
+}
+
+USER_ERROR, BUG, INTERRUPTED = 2, 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; the answer is the exit code: 0, 2 for a mistake of the user, 1 for one of ours."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("--help", "-h"):
+        print(_overview())
+        return 0
+    if words[0] in ("--version", "-V"):
+        from trimtab import __version__
+
+        print(__version__)
+        return 0
+    if words[0] not in VERBS:
+        return _fail(_unknown_verb(words[0]), USER_ERROR)
+    try:
+        return _run(words) or 0
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        return _fail("stopped", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; a second failure while flushing would print a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+
+
+def _run(words: Sequence[str]) -> int | None:
+    from cyclopts import App
+
+    app = App(name="trimtab", help_flags=["--help", "-h"], version_flags=[], result_action="return_value")
+    target, _ = VERBS[words[0]]
+    app.command(target, name=words[0])
+    answer = app(words, exit_on_error=False, print_error=False)
+    return answer if isinstance(answer, int) else None
+
+
+def _explain(error: Exception) -> int:
+    from cyclopts.exceptions import CycloptsError
+
+    from trimtab.core.errors import TrimtabError
+
+    text = " ".join(str(error).split())
+    if isinstance(error, TrimtabError | CycloptsError):
+        return _fail(text, USER_ERROR)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _fail(f"{error.filename}: {error.strerror}", USER_ERROR)
+    return _fail(f"{type(error).__name__}: {text}; --debug shows where, please report it", BUG)
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"error: {text}", file=sys.stderr)
+    return code
+
+
+def _unknown_verb(word: str) -> str:
+    close = difflib.get_close_matches(word, VERBS, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"no verb {word!r}; {hint}verbs: {', '.join(VERBS)}"
+
+
+def _overview() -> str:
+    lines = [
+        "trimtab: learned schedulers for clusters; import your history, simulate it, compare.",
+        "",
+        "Usage: trimtab VERB [ARGUMENTS]",
+        "",
+        *(f"  {verb:<10} {sentence}" for verb, (_, sentence) in VERBS.items()),
+        "",
+        "Every verb has --help and --json; --debug shows where an error comes from.",
+        "trimtab --version prints the version.",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

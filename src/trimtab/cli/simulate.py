@@ -1,0 +1,185 @@
+"""`trimtab simulate`: one workload under one policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from trimtab.cli.terminal import JsonFlag, command_line, print_json, say_if_compiling, table_of
+
+if TYPE_CHECKING:
+    from trimtab.dag_scheduling.cluster import Cluster
+    from trimtab.dag_scheduling.episode import Episode
+    from trimtab.dag_scheduling.workload.presets import WorkloadSettings
+
+__all__ = ["simulate"]
+
+PICTURES = (".png", ".svg", ".html")
+
+
+def simulate(
+    wing: Literal["dag"],
+    /,
+    *,
+    policy: str,
+    workload: str = "tpch",
+    jobs: int | None = None,
+    executors: int | None = None,
+    arrivals: Literal["batch", "poisson", "trace"] | None = None,
+    load: float | None = None,
+    mean_gap_s: float | None = None,
+    draw: Path | None = None,
+    seed: int = 0,
+    settings: Path | None = None,
+    json: JsonFlag = False,
+) -> None:
+    """Play one workload to the end and tell how the jobs fared.
+
+    Parameters
+    ----------
+    wing:
+        What is scheduled: dag.
+    policy:
+        Name, perhaps with settings: weighted-fair:alpha=-0.5. `trimtab policies` lists them.
+    workload:
+        Name or workload file. `trimtab workloads` lists them.
+    jobs:
+        Number of jobs; of a trace the first so many (default 20, of a trace all).
+    executors:
+        Size of the cluster (default 50).
+    arrivals:
+        All at once, a Poisson stream, or the times in the file (default: the file's own, else batch).
+    load:
+        Work arriving in a stream, as a share of capacity.
+    mean_gap_s:
+        Mean time between the jobs of a stream; instead of load.
+    draw:
+        Picture to write: .png or .svg for a Gantt chart, .html for a report.
+    seed:
+        Number that fixes jobs, arrivals and task durations.
+    settings:
+        TOML file with the fields of the cluster.
+    """
+    from trimtab.core.settings import load_settings
+    from trimtab.dag_scheduling.cluster import Cluster
+    from trimtab.dag_scheduling.policies import make_policy
+    from trimtab.dag_scheduling.simulator.simulator import simulate as play
+    from trimtab.dag_scheduling.workload.presets import draw_workload
+
+    _check_picture(draw)
+    made = make_policy(policy)
+    cluster = load_settings(Cluster, settings, {"executors": executors})
+    asked = _workload_settings(workload, jobs, arrivals, load, mean_gap_s)
+    drawn = draw_workload(asked, executors=cluster.executors, seed=_seed(seed))
+    say_if_compiling()
+    episode = play(drawn, made, cluster, seed=seed, record_tasks=draw is not None)
+    if draw is not None:
+        _draw(episode, draw, asked)
+    content = _content(episode, cluster, asked, draw)
+    if json:
+        print_json(content)
+        return
+    _print(episode, content, draw)
+
+
+def _seed(seed: int) -> int:
+    from trimtab.core.errors import SettingsError
+
+    if not 0 <= seed < 1 << 62:
+        raise SettingsError(f"--seed {seed}: use a whole number from 0 to 2^62")
+    return seed
+
+
+def _workload_settings(
+    name: str,
+    jobs: int | None,
+    arrivals: str | None,
+    load: float | None,
+    mean_gap_s: float | None,
+) -> WorkloadSettings:
+    from trimtab.core.settings import load_settings
+    from trimtab.dag_scheduling.workload import Workload
+    from trimtab.dag_scheduling.workload.presets import WorkloadSettings, find_source
+
+    source = find_source(name)
+    if arrivals is None:
+        streams = load is not None or mean_gap_s is not None
+        arrivals = "poisson" if streams else "trace" if isinstance(source, Workload) else "batch"
+    if jobs is None and arrivals == "trace" and isinstance(source, Workload):
+        jobs = source.job_count
+    flags = {"name": name, "jobs": jobs, "arrivals": arrivals, "load": load, "mean_gap_s": mean_gap_s}
+    return load_settings(WorkloadSettings, None, flags)
+
+
+def _check_picture(draw: Path | None) -> None:
+    from trimtab.core.errors import TrimtabError
+
+    if draw is None:
+        return
+    if draw.suffix.lower() not in PICTURES:
+        raise TrimtabError(f"{draw}: pictures are written as {', '.join(PICTURES)}; change the suffix")
+    if not draw.parent.is_dir():
+        raise TrimtabError(f"{draw}: the folder {draw.parent} does not exist; make it first")
+
+
+def _draw(episode: Episode, path: Path, asked: WorkloadSettings) -> None:
+    if path.suffix.lower() != ".html":
+        from trimtab.dag_scheduling.drawing import gantt
+
+        gantt([episode], path)
+        return
+    from trimtab.benchmark.report import Measured, ReportColumn, ReportRow, ReportTable, write_report
+    from trimtab.dag_scheduling.episode import METRICS
+
+    metrics = episode.metrics()
+    shares = ("utilisation", "moving_share")
+    columns = [
+        ReportColumn(
+            name,
+            METRICS[name].capitalize(),
+            "%" if name in shares else "s" if name.endswith("_s") else "×",
+            lower_is_better=name != "utilisation",
+        )
+        for name in metrics
+    ]
+    values = [Measured(value, value, value) for value in metrics.values()]
+    table = ReportTable(columns, [ReportRow(episode.policy, values)], f"One episode of {asked.name}.")
+    write_report(
+        path,
+        title=f"{episode.policy} on {asked.name}",
+        table=table,
+        episodes=[episode],
+        notes=[],
+        command=command_line(),
+        provenance={"Workload": asked.name},
+    )
+
+
+def _content(
+    episode: Episode, cluster: Cluster, asked: WorkloadSettings, draw: Path | None
+) -> dict[str, Any]:
+    return {
+        "policy": episode.policy,
+        "seed": episode.seed,
+        "workload": asked.model_dump(mode="json"),
+        "cluster": cluster.model_dump(mode="json"),
+        "jobs": len(episode.job_names),
+        "decisions": episode.decisions,
+        "events": episode.events,
+        "reward": episode.reward,
+        "metrics": episode.metrics(),
+        "picture": None if draw is None else str(draw),
+    }
+
+
+def _print(episode: Episode, content: dict[str, Any], draw: Path | None) -> None:
+    from trimtab.dag_scheduling.episode import METRICS
+
+    print(
+        f"{content['policy']}: {content['jobs']:,} jobs on {episode.executor_count:,} executors, "
+        f"seed {episode.seed}, {episode.decisions:,} decisions, {episode.events:,} events\n"
+    )
+    rows = [[name, f"{value:,.3f}", METRICS[name]] for name, value in episode.metrics().items()]
+    print(table_of(["measure", "value", "meaning"], rows))
+    if draw is not None:
+        print(f"\npicture: {draw}")

@@ -1,0 +1,134 @@
+"""What verbs print: JSON on stdout, tables for people, progress and remarks on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+__all__ = [
+    "JsonFlag",
+    "Switch",
+    "command_line",
+    "cores",
+    "now",
+    "print_json",
+    "progress_bar",
+    "remark",
+    "say_if_compiling",
+    "split_policies",
+    "table_of",
+    "terminal_width",
+]
+
+Switch = Annotated[bool, Parameter(negative=())]
+"""A flag without a ``--no-`` twin."""
+
+JsonFlag = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, nothing else.")]
+
+# A pipe has no width; tables are then as wide as they like.
+WIDE = 160
+
+
+def print_json(content: Any) -> None:
+    """Print plain values as JSON on stdout."""
+    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def remark(text: str) -> None:
+    """Say something that is not the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def terminal_width() -> int:
+    """Columns to print in."""
+    if not sys.stdout.isatty():
+        return WIDE
+    return os.get_terminal_size(sys.stdout.fileno()).columns
+
+
+def now() -> datetime:
+    """The clock of the command line; below it, time comes in as an argument."""
+    return datetime.now(UTC)
+
+
+def cores() -> int:
+    """Processes to use when the user does not say."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def command_line() -> str:
+    """The command as typed, for reports; without the path of the program."""
+    return shlex.join(["trimtab", *sys.argv[1:]])
+
+
+def split_policies(text: str) -> list[str]:
+    """Split ``a,b:x=1,y=2,c`` into policies: a part with ``=`` but no name goes on with the last.
+
+    >>> split_policies("fair,capped-srpt:kappa=0.2,power=0.5,fifo")
+    ['fair', 'capped-srpt:kappa=0.2,power=0.5', 'fifo']
+    """
+    names: list[str] = []
+    for part in text.split(","):
+        if "=" in part and ":" not in part and names:
+            names[-1] += f",{part}"
+        elif part.strip():
+            names.append(part.strip())
+    return names
+
+
+def say_if_compiling() -> None:
+    """Prepare whoever waits for the first run."""
+    from trimtab.benchmark.playing import is_compiled
+
+    if not is_compiled():
+        remark("compiling the engine; this happens once and takes about a minute")
+
+
+@contextmanager
+def progress_bar(task: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show done, rate and time left on stderr, if somebody is looking."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        place = bar.add_task(task, total=None, rate="")
+
+        def show(done: int, total: int) -> None:
+            speed = bar.tasks[place].speed
+            rate = f"{speed:.1f}/s" if speed else ""
+            bar.update(place, completed=done, total=total, rate=rate)
+
+        yield show
+
+
+def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, aligned.
+
+    >>> print(table_of(["name", "what"], [["fair", "equal shares"]]))
+    name  what
+    fair  equal shares
+    """
+    widths = [max(len(row[k]) for row in [headings, *rows]) for k in range(len(headings))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [headings, *rows]
+    ]
+    return "\n".join(lines)
