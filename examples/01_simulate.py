@@ -3,7 +3,7 @@
 from trimtab.dag_scheduling import Cluster, WorkloadSettings, draw_workload, make_policy, simulate
 
 cluster = Cluster(executors=50)
-workload = draw_workload(WorkloadSettings(workload="synthetic", jobs=20), executors=50, seed=1)
+workload = draw_workload(WorkloadSettings(name="synthetic", jobs=20), executors=50, seed=1)
 print(f"{workload.job_count} jobs, {workload.task_count} tasks, {cluster.executors} executors")
 
 for name in ("fifo", "fair", "capped-srpt"):

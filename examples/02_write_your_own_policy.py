@@ -36,7 +36,7 @@ def small_first(snapshot: Snapshot, parameters: np.ndarray) -> Action:
 
 
 cluster = Cluster(executors=50)
-settings = WorkloadSettings(workload="synthetic", jobs=20)
+settings = WorkloadSettings(name="synthetic", jobs=20)
 mine, fair = Rule("small-first", small_first), make_policy("fair")
 ratios = []
 for seed in range(10):

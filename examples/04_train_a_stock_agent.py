@@ -11,21 +11,20 @@ import numpy as np
 from gymnasium.wrappers import FilterObservation, FlattenObservation
 from sb3_contrib import MaskablePPO
 
-from trimtab.dag_scheduling import Cluster, Workload, batch, make_policy, simulate
+from trimtab.dag_scheduling import Cluster, Workload, WorkloadSettings, draw_workload, make_policy, simulate
 from trimtab.dag_scheduling.gymnasium_env import EnvSettings, register
-from trimtab.dag_scheduling.workload.presets import find_source
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 30_000
 cluster = Cluster(executors=20)
-profile = find_source("synthetic")
+jobs = WorkloadSettings(name="synthetic", jobs=8)
 
 
 def sampler(seed: int) -> Workload:
-    return batch(profile, jobs=8, seed=seed)
+    return draw_workload(jobs, executors=cluster.executors, seed=seed)
 
 
 settings = EnvSettings(
-    max_jobs=8, max_stages=int(profile.stage_count.max()), limit_levels=4, flat_actions=True, reward_unit_ms=1e5
+    max_jobs=jobs.jobs, max_stages=20, limit_levels=4, flat_actions=True, reward_unit_ms=1e5
 )
 env = gymnasium.make(register(), sampler=sampler, cluster=cluster, settings=settings)
 env = FlattenObservation(FilterObservation(env, ["features"]))

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 
 from trimtab.benchmark.suites import DagSuite, Scenario
 from trimtab.core.errors import TrimtabError
+from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.episode import Episode
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import DagPolicy
@@ -53,8 +54,11 @@ def play_units(
             done += len(unit.policies)
             report(done, total)
         return answers
-    compile_rules([policy for unit in units for policy in unit.policies])
+    kinds = _kinds_of_rules([policy for unit in units for policy in unit.policies])
+    # The first rule compiles the engine that all share; the others then compile side by side.
+    compile_rules(kinds[:1])
     with _workers(min(processes, len(units))) as pool:
+        list(pool.map(compile_rules, [[rule] for rule in kinds[1:]]))
         waiting: dict[Future[list[Episode]], int] = {
             pool.submit(_play, unit): place for place, unit in enumerate(units)
         }
@@ -66,19 +70,24 @@ def play_units(
     return answers
 
 
-def compile_rules(policies: Sequence[DagPolicy]) -> None:
-    """Play each kind of rule once on a toy, so that compiled code lies on disk for everybody."""
-    from trimtab.dag_scheduling.cluster import Cluster
-
-    kinds = {policy.function: policy for policy in policies if isinstance(policy, Rule)}
-    for rule in kinds.values():
+def compile_rules(rules: Sequence[Rule]) -> None:
+    """Play each rule once on a toy, so that its compiled code lies on disk for everybody."""
+    for rule in rules:
         simulate(tiny_workload("chain"), rule, Cluster(executors=2))
 
 
-def is_compiled() -> bool:
-    """Whether the engine was compiled before by this version; otherwise a first run takes longer."""
-    folder = cache_folder()
-    return folder.is_dir() and any(folder.rglob("*.nbi"))
+def is_compiled(policies: Sequence[DagPolicy]) -> bool:
+    """Whether this version of the engine and of these rules was compiled before."""
+    return all(
+        next(cache_folder().rglob(f"*play_{rule.function.__name__}_*.nbi"), None)
+        for rule in _kinds_of_rules(policies)
+    )
+
+
+def _kinds_of_rules(policies: Sequence[DagPolicy]) -> list[Rule]:
+    """One rule for each function: its settings are not compiled in."""
+    kinds = {policy.function: policy for policy in policies if isinstance(policy, Rule)}
+    return list(kinds.values())
 
 
 def _play(unit: Unit) -> list[Episode]:

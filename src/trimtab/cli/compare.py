@@ -95,7 +95,7 @@ def compare(
     )  # fmt: skip
     known = tuned_values(tuned)
     folder = None if out is None else RunFolder.create(out, clock=now, settings=asked)
-    say_if_compiling()
+    say_if_compiling(asked.policies)
     with progress_bar(f"comparing {len(asked.policies)} policies", quiet=json) as show:
         comparison = run(
             asked, tuned=known, processes=processes or cores(), progress=show, name=suite

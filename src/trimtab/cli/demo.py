@@ -61,7 +61,7 @@ def demo(
         if out is None
         else RunFolder.create(out, clock=now, settings=asked)
     )
-    say_if_compiling()
+    say_if_compiling(asked.policies)
     with progress_bar("playing every rule on the same jobs", quiet=json) as show:
         comparison = compare(
             asked, tuned=tuned, processes=processes or cores(), progress=show, name="dag/batch"

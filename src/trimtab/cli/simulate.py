@@ -71,7 +71,7 @@ def simulate(
     cluster = load_settings(Cluster, settings, {"executors": executors})
     asked = _workload_settings(workload, jobs, arrivals, load, mean_gap_s)
     drawn = draw_workload(asked, executors=cluster.executors, seed=_seed(seed))
-    say_if_compiling()
+    say_if_compiling([policy])
     episode = play(drawn, made, cluster, seed=seed, record_tasks=draw is not None)
     if draw is not None:
         _draw(episode, draw, asked)

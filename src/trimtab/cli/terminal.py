@@ -84,12 +84,13 @@ def split_policies(text: str) -> list[str]:
     return names
 
 
-def say_if_compiling() -> None:
+def say_if_compiling(policies: Sequence[str]) -> None:
     """Prepare whoever waits for the first run."""
     from trimtab.benchmark.playing import is_compiled
+    from trimtab.dag_scheduling.policies import make_policy
 
-    if not is_compiled():
-        remark("compiling the engine; this happens once and takes about a minute")
+    if not is_compiled([make_policy(name.removesuffix(":tuned")) for name in policies]):
+        remark("compiling the engine and the rules; this happens once and takes about a minute")
 
 
 @contextmanager

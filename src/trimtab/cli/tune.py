@@ -114,7 +114,7 @@ def _tune_all(
     names = tunable_policies() if policies is None else split_policies(policies)
     for name in names:
         make_policy(name)
-    say_if_compiling()
+    say_if_compiling(names)
     tunings: list[Tuning] = []
     with progress_bar("tuning", quiet=quiet) as show:
         pairs = [(scenario, name) for scenario in asked.scenarios() for name in names]

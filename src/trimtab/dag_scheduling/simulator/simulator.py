@@ -100,6 +100,22 @@ class Simulator:
         return replay.look_from_python(self._running_state, self._tables)
 
     @property
+    def events(self) -> int:
+        """Events so far: ends of tasks, arrivals of executors and jobs."""
+        return int(self._running_state.scalar[EVENTS])
+
+    @property
+    def slot_count(self) -> int:
+        """Jobs the window has room for; it grows with the jobs in the system at once, not with the trace."""
+        return len(self._running_state.slots)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of the running environment, without what each job of the workload leaves behind."""
+        state = self._running_state
+        return sum(part.nbytes for part in state) - state.jobs.nbytes - state.log.nbytes
+
+    @property
     def ended(self) -> bool:
         return self._status in (events.FINISHED, events.TRUNCATED)
 
@@ -152,7 +168,7 @@ class Simulator:
             moving_ms=int(state.scalar[MOVING]),
             reward=self._reward,
             decisions=int(state.scalar[DECISIONS]),
-            events=int(state.scalar[EVENTS]),
+            events=self.events,
             tasks=self._task_log() if self._record_tasks else None,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,8 @@ class StageRecord:
     memory: float = 0.0
     """Memory an executor needs, as a share of the largest executor."""
     name: str = ""
+    usual_ms: float | None = None
+    """What schedulers are told a task takes; by default the mean over everything recorded."""
 
     @property
     def waves(self) -> tuple[WaveDurations, WaveDurations, WaveDurations]:
@@ -95,6 +97,7 @@ class Profile:
     duration_offset: NDArray[np.int64]
     duration_count: NDArray[np.int64]
     durations_ms: NDArray[np.int32]
+    task_ms: NDArray[np.float64]  # by row: what schedulers are told a task takes
 
     @property
     def template_count(self) -> int:
@@ -104,14 +107,6 @@ class Profile:
     def stage_count(self) -> NDArray[np.int64]:
         """Stages of each template."""
         return np.diff(self.stage_offset)
-
-    @property
-    def task_ms(self) -> NDArray[np.float64]:
-        """Mean over everything recorded of a stage: what a user would call its usual duration."""
-        totals = np.concatenate([[0.0], np.cumsum(self.durations_ms, dtype=np.float64)])
-        ends = self.duration_offset + self.duration_count
-        sums = totals[ends] - totals[self.duration_offset]
-        return sums.sum(axis=(1, 2)) / self.duration_count.sum(axis=(1, 2))
 
     @property
     def work_ms(self) -> NDArray[np.float64]:
@@ -151,6 +146,7 @@ def build_profile(jobs: Sequence[JobRecord]) -> Profile:
         duration_offset=offset,
         duration_count=count,
         durations_ms=durations,
+        task_ms=np.array([_usual_ms(stage) for stage in stages], np.float64),
     )
 
 
@@ -166,9 +162,7 @@ def _checked(job: JobRecord) -> JobRecord:
     for old in order:
         stage = job.stages[old]
         parents = tuple(sorted({place[parent] for parent in stage.parents}))
-        stages.append(
-            StageRecord(stage.tasks, parents, *stage.waves, stage.memory, stage.name or f"stage {old}")
-        )
+        stages.append(replace(stage, parents=parents, name=stage.name or f"stage {old}"))
     return JobRecord(job.name, stages)
 
 
@@ -185,6 +179,10 @@ def _check_stage(job: JobRecord, position: int, stage: StageRecord) -> None:
         raise WorkloadError(f"{where}: memory {stage.memory} is not a share between 0 and 1")
     if not any(len(values) for wave in stage.waves for values in wave.values()):
         raise WorkloadError(f"{where}: no task duration was recorded; drop the job or record it again")
+    if stage.usual_ms is not None and not 0 <= stage.usual_ms <= LONGEST_TASK_MS:
+        raise WorkloadError(
+            f"{where}: usual task duration {stage.usual_ms} ms is out of range, check the unit"
+        )
     for wave in stage.waves:
         for executors, values in wave.items():
             if executors < 1:
@@ -197,6 +195,13 @@ def _check_stage(job: JobRecord, position: int, stage: StageRecord) -> None:
                         f"{where}: a task of {value} ms; expected 0 to {LONGEST_TASK_MS} ms (30 days), "
                         "check the unit"
                     )
+
+
+def _usual_ms(stage: StageRecord) -> float:
+    if stage.usual_ms is not None:
+        return stage.usual_ms
+    values = [value for wave in stage.waves for values in wave.values() for value in values]
+    return sum(values) / len(values)
 
 
 def _topological_order(job: JobRecord) -> list[int]:

@@ -1,0 +1,73 @@
+"""Rows of a benchmark: measured value, bar, and whether it holds; printed and kept as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trimtab.core.run_folder import machine_facts
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Row:
+    """`low` and `high` are the 95 % interval of the value, where there is one."""
+
+    name: str
+    value: float
+    bar: str
+    holds: bool
+    low: float | None = None
+    high: float | None = None
+
+
+def at_least(name: str, value: float, bar: float) -> Row:
+    return Row(name, value, f">= {bar:g}", value >= bar)
+
+
+def at_most(name: str, value: float, bar: float) -> Row:
+    return Row(name, value, f"<= {bar:g}", value <= bar)
+
+
+def within(name: str, value: float, low: float, high: float) -> Row:
+    return Row(name, value, f"{low:g} to {high:g}", low <= value <= high)
+
+
+def near(name: str, value: float, expected: float, tolerance: float) -> Row:
+    """Within a share of the expected value."""
+    return Row(name, value, f"{expected:g} ± {tolerance:.0%}", abs(value / expected - 1) <= tolerance)
+
+
+def shared_data() -> Path:
+    """Folder with outside traces, beside the checkout; acceptance needs it, the product does not."""
+    folder = Path(os.environ.get("TRIMTAB_SHARED_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        sys.exit(f"error: {folder} is missing; set TRIMTAB_SHARED_DATA to the folder with outside traces")
+    return folder
+
+
+def finish(topic: str, rows: Sequence[Row]) -> None:
+    """Print the rows, write `benchmarks/results/<topic>.json`, exit non-zero when a bar is missed."""
+    facts = machine_facts()
+    content = {
+        "command": f"make bench-{topic}",
+        "commit": facts.get("git_commit"),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": facts,
+        "rows": [asdict(row) for row in rows],
+    }
+    path = ROOT / "benchmarks" / "results" / f"{topic}.json"
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        interval = f" [{row.low:.4g}, {row.high:.4g}]" if row.low is not None else ""
+        verdict = "holds" if row.holds else "MISSED"
+        print(f"{row.name:<{width}}  {row.value:>10.4g}{interval}  bar {row.bar:<14} {verdict}")
+    print(f"written to {path.relative_to(ROOT)}")
+    sys.exit(0 if all(row.holds for row in rows) else 1)

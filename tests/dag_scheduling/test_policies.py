@@ -1,0 +1,136 @@
+import math
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from trimtab.core.errors import RegistryError, SettingsError
+from trimtab.core.policy import Policy
+from trimtab.core.registry import Registry
+from trimtab.dag_scheduling import policies
+from trimtab.dag_scheduling.cluster import Cluster
+from trimtab.dag_scheduling.heuristics import Rule
+from trimtab.dag_scheduling.policies import (
+    POLICIES,
+    described,
+    make_policy,
+    parse_policy,
+    tunable_parameters,
+)
+from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.workload.tiny import tiny_workload
+
+
+@pytest.mark.parametrize("name", POLICIES.names())
+def test_every_policy_plays_and_tells_what_it_does(name: str) -> None:
+    policy = make_policy(name)
+    assert isinstance(policy, Policy)
+    assert policy.name == name.removeprefix("dag/")
+    assert described(name).endswith(".")
+    episode = simulate(tiny_workload("two-jobs"), policy, Cluster(executors=3))
+    assert episode.policy == policy.name
+    assert (episode.completion_ms > 0).all()
+
+
+@pytest.mark.parametrize("name", POLICIES.names())
+def test_grids_hold_values_the_rule_accepts(name: str) -> None:
+    for parameter in tunable_parameters(make_policy(name)):
+        assert list(parameter.grid) == sorted(set(parameter.grid))
+        for value in (parameter.grid[0], parameter.grid[-1]):
+            make_policy(name, {parameter.name: value})
+
+
+def test_the_published_sweep_of_alpha() -> None:
+    (alpha,) = tunable_parameters(make_policy("weighted-fair"))
+    assert (alpha.value, alpha.grid[0], alpha.grid[-1], len(alpha.grid)) == (-1.0, -2.0, 2.0, 41)
+
+
+def test_usual_settings_are_the_published_ones() -> None:
+    expected = {
+        "naive-weighted-fair": {"alpha": 1.0},
+        "capped-srpt": {"kappa": 0.15, "power": 0.67, "stay": 1.0},
+        "capped-srpt-local": {"kappa": 0.15, "power": 0.67, "stay": 2.0},
+    }
+    for name, values in expected.items():
+        rule = make_policy(name)
+        assert isinstance(rule, Rule)
+        assert {p.name: p.value for p in rule.parameters} == values
+
+
+def test_settings_may_stand_in_the_name() -> None:
+    written = make_policy("dag/capped-srpt:kappa=0.3, power=0.5")
+    given = make_policy("capped-srpt", {"power": 0.5, "kappa": 0.3})
+    assert written == given
+    assert written.name == "capped-srpt:kappa=0.3,power=0.5"
+    assert parse_policy("fair") == ("fair", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("fiar", RegistryError, "no policy 'dag/fiar'; did you mean 'dag/fair'"),
+        ("weighted-fair:alfa=1", SettingsError, "no setting 'alfa'; did you mean 'alpha'?"),
+        ("graphene:zzz=1", SettingsError, "its settings: alpha, large_part, much_memory"),
+        ("fair:alpha=1", SettingsError, "policy 'fair' has no setting 'alpha'; it has none"),
+        ("weighted-fair:alpha", SettingsError, "'alpha' is not setting=number"),
+        ("weighted-fair:alpha=much", SettingsError, "'alpha=much' is not setting=number"),
+        ("weighted-fair:", SettingsError, "is not setting=number"),
+        ("weighted-fair:alpha=nan", SettingsError, "alpha = nan is not a finite number"),
+        ("weighted-fair:alpha=50", SettingsError, "alpha = 50 is out of range; use -10 to 10"),
+        ("capped-srpt:kappa=-1", SettingsError, "kappa = -1 is out of range; use 0 to 1000"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(text: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error) as caught:
+        make_policy(text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+class Greedy:
+    """Takes the first stage it sees."""
+
+    def __init__(self, patience: float = 1.0) -> None:
+        self.name = f"greedy:{patience:g}"
+
+    def decide(self, snapshot: Any) -> Any:
+        raise NotImplementedError
+
+
+def not_a_policy() -> int:
+    """Make something else."""
+    return 3
+
+
+READY = Rule("ready", make_policy("fair").function)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"greedy": "Greedy", "broken": "not_a_policy", "ready": "READY"}
+    points = [
+        EntryPoint(f"dag/{name}", f"{__name__}:{target}", "trimtab.policies")
+        for name, target in names.items()
+    ]
+    registry: Registry[Any] = Registry("policy", {}, "trimtab.policies", prefix="dag/")
+    monkeypatch.setattr(registry, "_entry_points", lambda: points)
+    monkeypatch.setattr(policies, "POLICIES", registry)
+
+
+@pytest.mark.usefixtures("plugged")
+def test_policies_of_other_packages() -> None:
+    assert make_policy("greedy").name == "greedy:1"
+    assert make_policy("greedy:patience=2").name == "greedy:2"
+    assert make_policy("ready").name == "ready"
+    assert described("greedy") == "Takes the first stage it sees."
+    assert described("ready").startswith("Equal shares")
+    assert tunable_parameters(make_policy("greedy")) == ()
+    with pytest.raises(SettingsError, match="'greedy' refuses its settings: .*haste"):
+        make_policy("greedy:haste=2")
+    with pytest.raises(RegistryError, match="'broken' makes int, which has no `name`"):
+        make_policy("broken")
+
+
+def test_a_setting_that_is_no_number_is_refused_in_values_too() -> None:
+    with pytest.raises(SettingsError, match="not a finite number"):
+        make_policy("weighted-fair", {"alpha": math.inf})
