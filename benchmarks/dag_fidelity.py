@@ -10,7 +10,8 @@ from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator import simulate
 
 BATCH_SEEDS = range(1000, 1020)
-STREAM_SEEDS = range(40)
+STREAM_SEEDS = range(200)
+"""Means over 30 streams still scatter by 3 %, the width of the bar; over 200 by 1 %."""
 EXPECTED_BATCH_S = {
     "fifo": (230.0, 0.04),
     "fair": (91.8, 0.04),

@@ -14,7 +14,7 @@ from sb3_contrib import MaskablePPO
 from trimtab.dag_scheduling import Cluster, Workload, WorkloadSettings, draw_workload, make_policy, simulate
 from trimtab.dag_scheduling.gymnasium_env import EnvSettings, register
 
-steps = int(sys.argv[1]) if len(sys.argv) > 1 else 30_000
+steps = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 cluster = Cluster(executors=20)
 jobs = WorkloadSettings(name="synthetic", jobs=8)
 
@@ -28,7 +28,9 @@ settings = EnvSettings(
 )
 env = gymnasium.make(register(), sampler=sampler, cluster=cluster, settings=settings)
 env = FlattenObservation(FilterObservation(env, ["features"]))
-agent = MaskablePPO("MlpPolicy", env, n_steps=1024, batch_size=256, gamma=0.999, ent_coef=0.01, seed=0)
+agent = MaskablePPO(
+    "MlpPolicy", env, n_steps=1024, batch_size=256, n_epochs=4, gamma=0.999, ent_coef=0.01, seed=0
+)
 agent.learn(total_timesteps=steps)
 
 

@@ -125,7 +125,7 @@ def test_policies_of_other_packages() -> None:
     assert described("greedy") == "Takes the first stage it sees."
     assert described("ready").startswith("Equal shares")
     assert tunable_parameters(make_policy("greedy")) == ()
-    with pytest.raises(SettingsError, match="'greedy' refuses its settings: .*haste"):
+    with pytest.raises(SettingsError, match=r"'greedy' refuses its settings: .*haste"):
         make_policy("greedy:haste=2")
     with pytest.raises(RegistryError, match="'broken' makes int, which has no `name`"):
         make_policy("broken")

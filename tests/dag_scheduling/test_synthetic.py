@@ -61,9 +61,7 @@ def test_spread_of_work(profile: Profile) -> None:
         (LATER_WAVE, (605, 517, 553), 0.06),
     ],
 )
-def test_wave_means(
-    profile: Profile, wave: int, published: tuple[int, ...], tolerance: float
-) -> None:
+def test_wave_means(profile: Profile, wave: int, published: tuple[int, ...], tolerance: float) -> None:
     means = stage_means(profile)
     columns = [profile.points.tolist().index(point) for point in (5, 50, 100)]
     seen = np.nanmean(means[:, wave, columns], axis=0)

@@ -1,6 +1,6 @@
 import pytest
-
 from tests.dag_scheduling.optimum import optimal_total_jct_ms
+
 from trimtab.core.errors import WorkloadError
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.policies import POLICIES, make_policy
@@ -33,13 +33,12 @@ def test_no_rule_beats_the_optimum(name: str, executors: int, moving_delay_ms: i
     cluster = Cluster(executors=executors, moving_delay_ms=moving_delay_ms)
     optimum = optimal_total_jct_ms(workload, cluster)
     totals = {
-        policy: int(simulate(workload, make_policy(policy), cluster).jct_ms.sum())
-        for policy in POLICIES
+        policy: int(simulate(workload, make_policy(policy), cluster).jct_ms.sum()) for policy in POLICIES
     }
     assert min(totals.values()) >= optimum
-    # The bound is not an empty one: the best rule comes near it. Farthest off is late-small on one
-    # executor, 1.44: the engine never takes an executor from a stage that has tasks left.
-    assert min(totals.values()) <= 1.45 * optimum
+    # The bound is not an empty one: the best rule comes near it, where no arrival is to be foreseen.
+    if workload.arrival_ms.max() == 0:
+        assert min(totals.values()) <= 1.2 * optimum
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ def answer(comparison: Comparison, result: ScenarioResult) -> str:
     rivals = [row.policy for row in result.rows if row.ties_with_best]
     beside = f" (not to be told from {', '.join(rivals)})" if rivals else ""
     sentence = (
-        f"{best.policy}{beside} would serve this cluster best: jobs complete in {mean.value:.1f} s "
-        f"on average"
+        f"{best.policy}{beside} would serve this cluster best: jobs complete in {mean.value:.1f} s on average"
     )
     if best.ratio is None or not best.ratio.excludes(1.0):
         if best.policy != comparison.baseline:
@@ -66,14 +65,11 @@ def _of_moving(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[floa
     mine, other = (sum(e.moving_ms for e in side) for side in (ours, theirs))
     capacity = sum(e.executor_count * e.makespan_ms for e in theirs)
     return (other - mine) / capacity, (
-        f"less executor time is lost to moving between jobs ({_hours(mine)} instead of "
-        f"{_hours(other)})"
+        f"less executor time is lost to moving between jobs ({_hours(mine)} instead of {_hours(other)})"
     )
 
 
-def _of_small_jobs(
-    ours: Sequence[Episode], theirs: Sequence[Episode], baseline: str
-) -> tuple[float, str]:
+def _of_small_jobs(ours: Sequence[Episode], theirs: Sequence[Episode], baseline: str) -> tuple[float, str]:
     """The half of the jobs that are shortest when alone on the cluster."""
     mine, other = [], []
     for left, right in zip(ours, theirs, strict=True):
@@ -88,9 +84,7 @@ def _of_small_jobs(
 
 
 def _of_idleness(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[float, str]:
-    mine, other = (
-        float(np.mean([e.metrics()["utilisation"] for e in side])) for side in (ours, theirs)
-    )
+    mine, other = (float(np.mean([e.metrics()["utilisation"] for e in side])) for side in (ours, theirs))
     return mine - other, f"executors are busy {100 * mine:.0f} % of the time, not {100 * other:.0f} %"
 
 

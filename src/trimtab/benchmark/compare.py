@@ -175,9 +175,7 @@ def _result(
     episodes: Mapping[str, Sequence[Episode]],
     baseline: str,
 ) -> ScenarioResult:
-    measured = {
-        label: [episode.metrics() for episode in played] for label, played in episodes.items()
-    }
+    measured = {label: [episode.metrics() for episode in played] for label, played in episodes.items()}
     judged = {label: [m[MEASURE] for m in metrics] for label, metrics in measured.items()}
     best = min(judged, key=lambda label: sum(judged[label]))
     rows = []

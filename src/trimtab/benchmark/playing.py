@@ -6,6 +6,7 @@ A unit of work is one seed of one scenario under all policies: they meet the sam
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -93,9 +94,7 @@ def _kinds_of_rules(policies: Sequence[DagPolicy]) -> list[Rule]:
 def _play(unit: Unit) -> list[Episode]:
     workload = unit.suite.draw(unit.scenario, unit.seed)
     episodes = [
-        simulate(
-            workload, policy, unit.suite.cluster, seed=unit.seed, record_tasks=unit.record_tasks
-        )
+        simulate(workload, policy, unit.suite.cluster, seed=unit.seed, record_tasks=unit.record_tasks)
         for policy in unit.policies
     ]
     for episode in episodes:
@@ -110,10 +109,11 @@ def _play(unit: Unit) -> list[Episode]:
 @contextmanager
 def _workers(processes: int) -> Iterator[ProcessPoolExecutor]:
     """Fresh processes (no fork under a threaded parent) that leave Ctrl-C to the parent."""
-    pool = ProcessPoolExecutor(
-        processes, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent
-    )
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
+        with _interrupts_ignored():
+            for _ in range(processes):
+                pool.submit(int)  # starts a process, as none is idle yet; it inherits the ignoring
         yield pool
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -121,5 +121,13 @@ def _workers(processes: int) -> Iterator[ProcessPoolExecutor]:
     pool.shutdown()
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

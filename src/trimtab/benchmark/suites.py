@@ -69,9 +69,7 @@ class Scenario:
 class DagSuite(Settings):
     """A comparison of DAG schedulers."""
 
-    workload: WorkloadSettings = Field(
-        default=WorkloadSettings(), description="Which jobs arrive, and when."
-    )
+    workload: WorkloadSettings = Field(default=WorkloadSettings(), description="Which jobs arrive, and when.")
     cluster: Cluster = Field(default=Cluster(), description="The cluster they run on.")
     loads: tuple[float, ...] = Field(
         default=(), description="Loads of a sweep, each a table of its own; empty: no sweep."
@@ -80,15 +78,11 @@ class DagSuite(Settings):
         default=ALL_RULES, min_length=1, description="Policies; `:tuned` takes the tuned settings."
     )
     baseline: str = Field(default="fair", description="Policy that the others are measured against.")
-    seeds: int = Field(
-        default=50, ge=2, le=_SEEDS_PER_DRAW, description="Test episodes of each policy."
-    )
+    seeds: int = Field(default=50, ge=2, le=_SEEDS_PER_DRAW, description="Test episodes of each policy.")
     training_seeds: int = Field(
         default=24, ge=2, le=FIRST_TEST_SEED, description="Episodes `trimtab tune` judges by."
     )
-    seed: int = Field(
-        default=0, ge=0, le=1_000_000, description="Another number gives other test episodes."
-    )
+    seed: int = Field(default=0, ge=0, le=1_000_000, description="Another number gives other test episodes.")
 
     @field_validator("loads")
     @classmethod
@@ -165,7 +159,8 @@ class StreamWorkload(WorkloadSettings):
 class StreamSuite(DagSuite):
     """A stream of 200 jobs at loads from 0.5 to 0.95: Decima's continuous arrivals."""
 
-    workload: StreamWorkload = Field(
+    # Frozen, so a narrower type is safe.
+    workload: StreamWorkload = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default_factory=lambda: StreamWorkload.model_validate({}),
         description="Which jobs arrive, and when.",
     )
@@ -210,10 +205,11 @@ class FourClassCluster(Cluster):
 class MultiResourceSuite(DagSuite):
     """20 jobs at once with random memory demands on four executor classes."""
 
-    workload: RandomMemoryWorkload = Field(
+    # Frozen, so narrower types are safe.
+    workload: RandomMemoryWorkload = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default=RandomMemoryWorkload(), description="Which jobs arrive, and when."
     )
-    cluster: FourClassCluster = Field(
+    cluster: FourClassCluster = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default_factory=lambda: FourClassCluster.model_validate({}),
         description="The cluster they run on.",
     )

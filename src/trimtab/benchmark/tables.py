@@ -147,10 +147,7 @@ def report_table(comparison: Comparison, result: ScenarioResult) -> ReportTable:
         )
         for row in result.rows
     ]
-    columns = [
-        ReportColumn(key, heading, unit, lower_is_better=lower)
-        for key, heading, unit, lower in shown
-    ]
+    columns = [ReportColumn(key, heading, unit, lower_is_better=lower) for key, heading, unit, lower in shown]
     return ReportTable(columns, rows, caption(comparison, result), reference=comparison.baseline)
 
 

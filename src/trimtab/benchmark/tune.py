@@ -19,7 +19,7 @@ from trimtab.core.errors import SettingsError
 from trimtab.dag_scheduling.heuristics import Parameter, Rule
 from trimtab.dag_scheduling.policies import POLICIES, make_policy, short_name, tunable_parameters
 
-__all__ = ["Trial", "Tuning", "tunable_policies", "tune"]
+__all__ = ["Trial", "Tuning", "check_tunable", "tunable_policies", "tune"]
 
 Values = tuple[float, ...]
 Evaluate = Callable[[Sequence[Values]], list[float]]
@@ -55,6 +55,16 @@ def tunable_policies() -> tuple[str, ...]:
     return tuple(short_name(name) for name in POLICIES if tunable_parameters(make_policy(name)))
 
 
+def check_tunable(policy: str) -> Rule:
+    """Make the rule, or refuse what has nothing to tune."""
+    rule = make_policy(policy)
+    if not isinstance(rule, Rule) or not tunable_parameters(rule):
+        raise SettingsError(
+            f"policy {policy!r} has nothing to tune; tunable: {', '.join(tunable_policies())}"
+        )
+    return rule
+
+
 def tune(
     policy: str,
     suite: DagSuite,
@@ -65,12 +75,8 @@ def tune(
     note: Note = lambda line: None,
 ) -> Tuning:
     """Tune one rule on the training seeds of a suite; the test seeds are never played."""
-    rule = make_policy(policy)
+    rule = check_tunable(policy)
     parameters = tunable_parameters(rule)
-    if not isinstance(rule, Rule) or not parameters:
-        raise SettingsError(
-            f"policy {policy!r} has nothing to tune; tunable: {', '.join(tunable_policies())}"
-        )
     names = [parameter.name for parameter in parameters]
     known: dict[Values, float] = {}
 
@@ -84,9 +90,7 @@ def tune(
 
     usual = tuple(parameter.value for parameter in parameters)
     best = _search(parameters, usual, evaluate)
-    trials = [
-        Trial(dict(zip(names, values, strict=True)), score) for values, score in known.items()
-    ]
+    trials = [Trial(dict(zip(names, values, strict=True)), score) for values, score in known.items()]
     trials.sort(key=lambda trial: trial.mean_jct_s)
     winner = Trial(dict(zip(names, best, strict=True)), known[best])
     workload, cluster = scenario_ground(suite, scenario)
@@ -104,9 +108,7 @@ def tune(
     return Tuning(short_name(policy), scenario, usual_trial, winner, tuple(trials), entry)
 
 
-def _scores(
-    rules: Sequence[Rule], suite: DagSuite, scenario: Scenario, processes: int
-) -> list[float]:
+def _scores(rules: Sequence[Rule], suite: DagSuite, scenario: Scenario, processes: int) -> list[float]:
     """Mean completion time in seconds of each rule over the training seeds."""
     units = [Unit(suite, scenario, seed, tuple(rules)) for seed in suite.tuning_seeds()]
     played = play_units(units, processes=processes)

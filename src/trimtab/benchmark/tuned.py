@@ -78,9 +78,7 @@ class TunedValues:
         try:
             return cls.from_json(path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError):
-            raise SettingsError(
-                f"{path}: cannot be read; `trimtab tune --out` writes such files"
-            ) from None
+            raise SettingsError(f"{path}: cannot be read; `trimtab tune --out` writes such files") from None
 
     @classmethod
     def from_json(cls, text: str, source: str) -> TunedValues:
@@ -92,8 +90,7 @@ class TunedValues:
             return cls(TunedEntry(**entry) for entry in content["entries"])
         except (ValueError, KeyError, TypeError):
             raise SettingsError(
-                f"{source}: not a file of tuned values (version {VERSION}); "
-                "`trimtab tune --out` writes them"
+                f"{source}: not a file of tuned values (version {VERSION}); `trimtab tune --out` writes them"
             ) from None
 
 

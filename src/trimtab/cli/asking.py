@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from trimtab.benchmark.suites import DagSuite
     from trimtab.benchmark.tuned import TunedValues
 
-__all__ = ["suite_settings", "tuned_values"]
+__all__ = ["check_names", "suite_settings", "tuned_values"]
 
 
 def suite_settings(
@@ -54,6 +54,15 @@ def _all_jobs(workload: str) -> int | None:
 
     source = find_source(workload)
     return source.job_count if isinstance(source, Workload) else None
+
+
+def check_names(asked: DagSuite, tuned: TunedValues) -> None:
+    """Refuse unknown policies and workloads before anything is made or compiled."""
+    from trimtab.benchmark.compare import line_up
+    from trimtab.dag_scheduling.workload.presets import find_source
+
+    line_up(asked, asked.policies, tuned)
+    find_source(asked.workload.name)
 
 
 def tuned_values(path: Path | None) -> TunedValues:

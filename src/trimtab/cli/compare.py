@@ -85,7 +85,7 @@ def compare(
     from trimtab.benchmark.results import shown_result, write_results
     from trimtab.benchmark.tables import as_plain
     from trimtab.benchmark.tables import markdown as as_markdown
-    from trimtab.cli.asking import suite_settings, tuned_values
+    from trimtab.cli.asking import check_names, suite_settings, tuned_values
     from trimtab.core.run_folder import RunFolder
 
     asked = suite_settings(
@@ -94,12 +94,11 @@ def compare(
         policies=None if policies is None else tuple(split_policies(policies)),
     )  # fmt: skip
     known = tuned_values(tuned)
+    check_names(asked, known)
     folder = None if out is None else RunFolder.create(out, clock=now, settings=asked)
     say_if_compiling(asked.policies)
     with progress_bar(f"comparing {len(asked.policies)} policies", quiet=json) as show:
-        comparison = run(
-            asked, tuned=known, processes=processes or cores(), progress=show, name=suite
-        )
+        comparison = run(asked, tuned=known, processes=processes or cores(), progress=show, name=suite)
     if folder is not None:
         write_results(
             folder, comparison, command=command_line(), policies=asked.policies, tuned=known,

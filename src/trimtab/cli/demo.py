@@ -47,7 +47,7 @@ def demo(
     from trimtab.benchmark.results import write_results
     from trimtab.benchmark.tables import as_plain
     from trimtab.benchmark.tuned import shipped_tuned_values
-    from trimtab.cli.asking import suite_settings
+    from trimtab.cli.asking import check_names, suite_settings
     from trimtab.cli.compare import print_tables
     from trimtab.core.run_folder import RunFolder
 
@@ -56,6 +56,7 @@ def demo(
         load=None, seed=seed, seeds=seeds,
     )  # fmt: skip
     tuned = shipped_tuned_values()
+    check_names(asked, tuned)
     folder = (
         RunFolder.create_next("runs", "demo", clock=now, settings=asked)
         if out is None

@@ -64,7 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int | None:
     from cyclopts import App
 
-    app = App(name="trimtab", help_flags=["--help", "-h"], version_flags=[], result_action="return_value")
+    app = App(
+        name="trimtab",
+        help_flags=["--help", "-h"],
+        version_flags=[],
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
     target, _ = VERBS[words[0]]
     app.command(target, name=words[0])
     answer = app(words, exit_on_error=False, print_error=False)

@@ -74,11 +74,13 @@ def tune(
     """
     from trimtab.benchmark.tuned import TunedValues
     from trimtab.cli.asking import suite_settings
+    from trimtab.dag_scheduling.workload.presets import find_source
 
     asked = suite_settings(
         suite, settings=settings, workload=workload, jobs=jobs, executors=executors,
         arrivals=arrivals, load=load, seed=seed, training_seeds=training_seeds,
     )  # fmt: skip
+    find_source(asked.workload.name)
     before = TunedValues.load(out) if out is not None and out.exists() else TunedValues()
     tunings = _tune_all(asked, suite, policies, processes or cores(), quiet=json)
     if out is not None:
@@ -107,13 +109,12 @@ def tune(
 def _tune_all(
     asked: DagSuite, suite: str, policies: str | None, processes: int, *, quiet: bool
 ) -> list[Tuning]:
-    from trimtab.benchmark.tune import tunable_policies
+    from trimtab.benchmark.tune import check_tunable, tunable_policies
     from trimtab.benchmark.tune import tune as run
-    from trimtab.dag_scheduling.policies import make_policy
 
     names = tunable_policies() if policies is None else split_policies(policies)
     for name in names:
-        make_policy(name)
+        check_tunable(name)
     say_if_compiling(names)
     tunings: list[Tuning] = []
     with progress_bar("tuning", quiet=quiet) as show:
@@ -134,7 +135,5 @@ def _plain(tuning: Tuning) -> dict[str, object]:
         "scenario": tuning.scenario.name,
         "usual": {"values": tuning.usual.values, "mean_jct_s": tuning.usual.mean_jct_s},
         "best": {"values": tuning.best.values, "mean_jct_s": tuning.best.mean_jct_s},
-        "trials": [
-            {"values": trial.values, "mean_jct_s": trial.mean_jct_s} for trial in tuning.trials
-        ],
+        "trials": [{"values": trial.values, "mean_jct_s": trial.mean_jct_s} for trial in tuning.trials],
     }

@@ -247,8 +247,7 @@ def weighted_job(snapshot: Snapshot, alpha: float) -> tuple[int, int]:
     """
     total = 0.0
     for job in snapshot.jobs:
-        if unsaturated(snapshot, job):
-            total += max(total_work(snapshot, job), 1.0) ** alpha
+        total += max(total_work(snapshot, job), 1.0) ** alpha
     best = NOWHERE
     best_cap = snapshot.executor_count
     best_ratio = 1.0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -53,7 +54,7 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
         self.single_observation_space = self._view.observation_space
         self.single_action_space = self._view.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.action_space = _many_actions(self.single_action_space, num_envs)
         self._simulator = BatchSimulator(cluster, size=num_envs, time_limit_ms=self._settings.time_limit_ms)
         self._generators = [seeding.np_random(None)[0] for _ in range(num_envs)]
         self._picture: Picture | None = None
@@ -141,3 +142,10 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
             "action_mask": tuple(self._view.sampling_mask(mask) for mask in masks),
         }
         return infos | {f"_{name}": np.ones(self.num_envs, np.bool_) for name in infos}
+
+
+def _many_actions(one: spaces.Space[Any], count: int) -> spaces.Space[Any]:
+    """Gymnasium makes a Box of many pairs, which cannot sample under a mask; this space can."""
+    if isinstance(one, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(np.tile(one.nvec, (count, 1)))
+    return batch_space(one, count)

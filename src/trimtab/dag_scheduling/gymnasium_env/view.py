@@ -71,7 +71,7 @@ class View:
         self.levels = np.unique([*spread.round().astype(np.int64), cluster.executors])
         jobs, stages, levels = settings.max_jobs, settings.max_stages, len(self.levels)
         flat_size = self.rows * levels + 1
-        self.observation_space = spaces.Dict(
+        self.observation_space: spaces.Space[Any] = spaces.Dict(
             {
                 "features": spaces.Box(-2.0, LARGEST_FEATURE, (self.rows, len(NODE_FEATURES)), np.float32),
                 "row_mask": spaces.MultiBinary(self.rows),

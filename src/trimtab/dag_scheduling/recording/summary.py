@@ -72,7 +72,7 @@ def _queries_table(jobs: list[Job]) -> str:
     header = ["query", "stages"]
     for size in sizes:
         header += [f"tasks at {size:g} GB", f"work at {size:g} GB, executor-s"]
-    rows: list[list[object]] = []
+    rows: list[Sequence[object]] = []
     for query in sorted({job["query"] for job in jobs}):
         by_size = {job["size_gb"]: job for job in jobs if job["query"] == query}
         row: list[object] = [
@@ -100,7 +100,7 @@ def _points(jobs: list[Job]) -> Iterator[tuple[float, str, list[Job]]]:
 
 
 def _waves_table(jobs: list[Job]) -> str:
-    rows: list[list[object]] = []
+    rows: list[Sequence[object]] = []
     for size, count, chosen in _points(jobs):
         for kind in ("scan", "shuffle"):
             stages = [s for job in chosen for s in job["stages"] if s["kind"] == kind]
@@ -115,7 +115,7 @@ def _waves_table(jobs: list[Job]) -> str:
 
 def _ratios_table(jobs: list[Job]) -> str:
     """Compare waves inside one stage of one run, where the work per task is the same."""
-    rows: list[list[object]] = []
+    rows: list[Sequence[object]] = []
     for wave in ("fresh", "first_wave"):
         for size, count, chosen in _points(jobs):
             means = [
@@ -138,7 +138,7 @@ def _ratios_table(jobs: list[Job]) -> str:
 
 
 def _executors_table(jobs: list[Job]) -> str:
-    rows: list[list[object]] = []
+    rows: list[Sequence[object]] = []
     for size, count, chosen in _points(jobs):
         work_s = sum(_work_s(job, count) for job in chosen)
         cpu_s = sum(stage["cpu_ms"][count] for job in chosen for stage in job["stages"]) / 1000
@@ -182,7 +182,7 @@ def _growth_table(jobs: list[Job]) -> str:
         "work": lambda stage: sum(_durations([stage], WAVES, count)),
         "CPU time": lambda stage: stage["cpu_ms"][count],
     }
-    rows: list[list[object]] = []
+    rows: list[Sequence[object]] = []
     for kind in ("scan", "shuffle"):
         pairs = [pair for pair in _stage_pairs(jobs, kind) if all(count in stage["cpu_ms"] for stage in pair)]
         for name, measure in measures.items():
@@ -205,7 +205,7 @@ def _median_rest_ms(pair: tuple[Stage, Stage], executors: str) -> tuple[float, f
 
 def _cost_table(jobs: list[Job]) -> str:
     """Line through (MB per task, median rest_wave task): the cost before and per byte."""
-    rows: list[list[object]] = []
+    rows: list[Sequence[object]] = []
     for size, count, chosen in _points(jobs):
         for kind in ("scan", "shuffle"):
             points = [

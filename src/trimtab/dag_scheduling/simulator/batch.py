@@ -46,8 +46,6 @@ from trimtab.dag_scheduling.workload import Workload
 
 __all__ = ["BatchSimulator", "BatchTransition"]
 
-# As plain Python: numba cannot hand views of single record fields back to Python.
-_look = getattr(replay.look, "py_func", replay.look)
 _executors_sent = compiled(executors_sent)
 
 
@@ -101,7 +99,7 @@ class BatchSimulator:
         tables = _tables(workloads[0].profile, self.cluster)
         if self._tables is not tables:
             one = new_state(tables, slots=min(FIRST_SLOTS, workloads[0].job_count), jobs=1)
-            self._state = State(*(np.zeros((self.size, *f.shape), f.dtype) for f in one))
+            self._state = State._make(np.zeros((self.size, *f.shape), f.dtype) for f in one)
             self._tables = tables
         self._workloads = list(workloads)
         for index, (workload, seed) in enumerate(zip(workloads, seeds, strict=True)):
@@ -143,7 +141,7 @@ class BatchSimulator:
 
     def snapshot(self, index: int) -> Snapshot:
         """What may be known in one environment now; views that change with the next step."""
-        return _look(self._row(index), self.tables)
+        return replay.look_from_python(self._row(index), self.tables)
 
     def step(self, actions: ArrayLike) -> BatchTransition:
         """Answer every environment's question; rows of `actions` are (stage, limit, executor class).
@@ -198,7 +196,7 @@ class BatchSimulator:
         )
 
     def _row(self, index: int) -> State:
-        return State(*(field[index] for field in self.state))
+        return State._make(field[index] for field in self.state)
 
     def _begin(self, index: int, workload: Workload, seed: int) -> None:
         """Put a workload into a row and run to its first question."""
@@ -230,9 +228,9 @@ class BatchSimulator:
         """Make room for more jobs in the system, or say why an environment cannot go on."""
         while (waiting := np.flatnonzero(self._status == events.NEED_SLOTS)).size:
             grown = [grow(self._row(index), self.tables) for index in range(self.size)]
-            self._state = State(*(np.stack(fields) for fields in zip(*grown, strict=True)))
+            self._state = State._make(np.stack(fields) for fields in zip(*grown, strict=True))
             with np.errstate(over="ignore"):
-                for index in waiting:
+                for index in waiting.tolist():
                     self._status[index] = events.advance(self._row(index), self.tables)
         stuck = np.flatnonzero(self._status == events.STUCK)
         if stuck.size:

@@ -22,7 +22,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.randomness import integers, split, uniform
+from trimtab.core.randomness import split, uniform
 from trimtab.dag_scheduling.workload.profile import (
     JobRecord,
     Profile,

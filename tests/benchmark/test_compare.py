@@ -1,0 +1,235 @@
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from trimtab.benchmark import playing
+from trimtab.benchmark.answer import answer, reasons
+from trimtab.benchmark.compare import MEASURE, Comparison, compare, line_up
+from trimtab.benchmark.playing import Unit, is_compiled, play_units
+from trimtab.benchmark.results import shown_result, write_results
+from trimtab.benchmark.suites import BatchSuite, StreamSuite
+from trimtab.benchmark.tables import as_plain, markdown, report_table, terminal_table
+from trimtab.benchmark.tuned import TunedEntry, TunedValues, scenario_ground, shipped_tuned_values
+from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.run_folder import RunFolder
+from trimtab.core.settings import load_settings
+from trimtab.dag_scheduling.cluster import Cluster
+from trimtab.dag_scheduling.heuristics import Rule
+from trimtab.dag_scheduling.policies import make_policy
+from trimtab.dag_scheduling.problem import Action, Snapshot
+from trimtab.dag_scheduling.workload.presets import WorkloadSettings
+
+RULES = ("fifo", "fair", "sjf-cp")
+
+
+def small_suite(**changes: object) -> BatchSuite:
+    usual: dict[str, object] = {
+        "workload": WorkloadSettings(name="tiny:three-sizes", jobs=5),
+        "cluster": Cluster(executors=3),
+        "policies": RULES,
+        "seeds": 4,
+        "training_seeds": 3,
+    }
+    return BatchSuite.model_validate({**usual, **changes})
+
+
+def small_stream() -> StreamSuite:
+    flags = {
+        "workload.name": "tiny:three-sizes",
+        "workload.jobs": 8,
+        "cluster.executors": 3,
+        "loads": (0.5, 0.9),
+        "policies": RULES,
+        "seeds": 3,
+    }
+    return load_settings(StreamSuite, None, flags)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    return compare(small_suite(), name="dag/batch")
+
+
+def tuned_for(suite: BatchSuite, values: dict[str, float]) -> TunedValues:
+    (scenario,) = suite.scenarios()
+    workload, cluster = scenario_ground(suite, scenario)
+    return TunedValues([TunedEntry("weighted-fair", values, 1.0, 3, "", "", workload, cluster)])
+
+
+def test_every_policy_meets_the_same_jobs(comparison: Comparison) -> None:
+    (result,) = comparison.results
+    for episodes in zip(*result.episodes.values(), strict=True):
+        assert len({episode.job_names for episode in episodes}) == 1
+        assert len({episode.seed for episode in episodes}) == 1
+    seeds = [episode.seed for episode in result.episodes["fair"]]
+    assert seeds == list(comparison.suite.test_seeds())
+
+
+def test_rows_say_what_the_episodes_say(comparison: Comparison) -> None:
+    (result,) = comparison.results
+    means = {
+        policy: np.mean([episode.jct_ms.mean() for episode in episodes]) / 1000
+        for policy, episodes in result.episodes.items()
+    }
+    for row in result.rows:
+        assert row.metrics[MEASURE].value == pytest.approx(means[row.policy])
+        if row.policy == "fair":
+            assert row.ratio is None
+        else:
+            assert row.ratio is not None
+            assert row.ratio.value == pytest.approx(means[row.policy] / means["fair"])
+    assert result.best.policy == min(means, key=means.__getitem__)
+    assert result.best.ratio_to_best is None
+    values = [row.metrics[MEASURE].value for row in result.rows]
+    assert values == sorted(values)
+
+
+def test_two_processes_give_the_same_numbers(comparison: Comparison) -> None:
+    again = compare(small_suite(), name="dag/batch", processes=2)
+    assert as_plain(again) == as_plain(comparison)
+
+
+def test_progress_counts_every_episode() -> None:
+    seen: list[tuple[int, int]] = []
+    compare(small_suite(seeds=2), progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 6), (3, 6), (6, 6)]
+
+
+class Patient:
+    """A policy in plain Python: the first stage that may be chosen."""
+
+    name = "patient"
+
+    def decide(self, snapshot: Snapshot) -> Action:
+        return make_policy("fifo").decide(snapshot)
+
+
+def test_a_policy_of_ones_own_joins() -> None:
+    found = compare(small_suite(seeds=2), policies=["fifo", Patient()])
+    rows = {row.policy: row.metrics[MEASURE].value for row in found.results[0].rows}
+    assert rows["patient"] == rows["fifo"]
+    assert found.baseline == "fifo"
+
+
+def test_tuned_values_are_used_where_they_belong() -> None:
+    suite = small_suite()
+    known = tuned_for(suite, {"alpha": -0.3})
+    contestants, notes = line_up(suite, ["fair", "weighted-fair:tuned"], known)
+    assert [c.label for c in contestants] == ["fair", "weighted-fair (tuned)"]
+    rule = contestants[1].by_scenario[""]
+    assert isinstance(rule, Rule)
+    assert rule.values == (-0.3,)
+    assert notes == []
+
+
+def test_values_tuned_elsewhere_are_not_called_tuned() -> None:
+    elsewhere = tuned_for(small_suite(cluster=Cluster(executors=4)), {"alpha": -0.3})
+    contestants, notes = line_up(small_suite(), ["weighted-fair:tuned"], elsewhere)
+    assert [c.label for c in contestants] == ["weighted-fair"]
+    assert "Not tuned for this workload" in notes[0]
+
+
+def test_a_policy_may_not_play_twice() -> None:
+    with pytest.raises(SettingsError, match="'fair' is listed twice"):
+        compare(small_suite(), policies=["fair", "dag/fair"])
+
+
+def test_an_unfinished_episode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = small_suite()
+    unit = Unit(suite, suite.scenarios()[0], 0, (make_policy("fair"),))
+    finished = play_units([unit])[0][0]
+    broken = replace(finished, completion_ms=np.full_like(finished.completion_ms, -1))
+    monkeypatch.setattr(playing, "simulate", lambda *arguments, **options: broken)
+    with pytest.raises(TrimtabError, match="fair, seed 0: an episode was cut off"):
+        play_units([unit])
+
+
+def test_nothing_is_compiled_in_an_empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(playing, "cache_folder", lambda: tmp_path)
+    assert not is_compiled([make_policy("fair")])
+    (tmp_path / "replay.play_fair_abc-1.py311.nbi").touch()
+    assert is_compiled([make_policy("fair")])
+    assert not is_compiled([make_policy("fair"), make_policy("fifo")])
+
+
+def test_tables_in_three_forms(comparison: Comparison) -> None:
+    (result,) = comparison.results
+    text = markdown(comparison)
+    assert text.startswith("dag/batch: 5 tiny:three-sizes jobs, batch arrivals, 3 executors")
+    assert f"| ★ {result.best.policy} |" in text
+    for width, columns in ((200, 10), (120, 6), (80, 3)):
+        table = terminal_table(comparison, result, width=width)
+        assert len(table.columns) == columns
+        console = Console(width=width, file=StringIO())
+        with console.capture() as shown:
+            console.print(table)
+        assert "…" not in shown.get()
+    plain = as_plain(comparison)
+    assert json.loads(json.dumps(plain, allow_nan=False)) == json.loads(json.dumps(plain))
+    assert len(plain["scenarios"][0]["policies"][0]["episodes"]) == 4
+    assert "episodes" not in as_plain(comparison, episodes=False)["scenarios"][0]["policies"][0]
+    report = report_table(comparison, result)
+    assert report.rows[0].verdict == "best"
+    assert report.reference == "fair"
+
+
+def test_the_answer_is_no_stronger_than_the_intervals(comparison: Comparison) -> None:
+    (result,) = comparison.results
+    said = answer(comparison, result)
+    assert said.startswith(f"{result.best.policy}")
+    assert said.endswith(".")
+    alone = compare(small_suite(seeds=2), policies=["fair"])
+    assert "nothing compared here does better" in answer(alone, alone.results[0])
+    twins = compare(small_suite(seeds=2), policies=["weighted-fair", "weighted-fair:alpha=-1"])
+    assert "(not to be told from" in answer(twins, twins.results[0])
+
+
+def test_reasons_come_from_the_metrics() -> None:
+    flags = {"workload.name": "synthetic", "workload.jobs": 6, "seeds": 2, "cluster.executors": 40}
+    suite = load_settings(BatchSuite, None, flags)
+    found = compare(replace_baseline(suite, "fifo"), policies=["fifo", "capped-srpt"])
+    (result,) = found.results
+    assert result.best.policy == "capped-srpt"
+    why = reasons(result, result.best, "fifo")
+    assert any("small jobs get through first" in reason for reason in why)
+    assert "sooner than under fifo" in answer(found, result)
+
+
+def replace_baseline(suite: BatchSuite, baseline: str) -> BatchSuite:
+    return suite.model_copy(update={"baseline": baseline})
+
+
+def test_a_run_folder_holds_everything(comparison: Comparison, tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=lambda: datetime(2025, 1, 1, tzinfo=UTC))
+    files = write_results(
+        run, comparison, command="trimtab compare", policies=RULES, tuned=TunedValues(), began="today"
+    )
+    assert sorted(files) == ["gantt.png", "gantt.svg", "report.html", "results.json", "table.md"]
+    for name in files:
+        assert (run.path / name).stat().st_size > 500
+    assert run.read_json("results.json")["suite"] == "dag/batch"
+    assert "trimtab compare" in (run.path / "report.html").read_text()
+
+
+def test_a_load_sweep_has_a_table_per_load_and_a_figure(tmp_path: Path) -> None:
+    found = compare(small_stream(), name="dag/stream")
+    assert [result.scenario.name for result in found.results] == ["load 0.50", "load 0.90"]
+    assert shown_result(found).scenario.load == 0.9
+    run = RunFolder.create(tmp_path / "run", clock=lambda: datetime(2025, 1, 1, tzinfo=UTC))
+    files = write_results(
+        run, found, command="trimtab compare", policies=RULES, tuned=TunedValues(), began="today"
+    )
+    assert "load_sweep.png" in files
+    assert (run.path / "load_sweep.svg").stat().st_size > 500
+    assert markdown(found).count("| policy |") == 2
+
+
+def test_shipped_tuned_values_are_readable_and_lie_on_the_grids() -> None:
+    for entry in shipped_tuned_values().entries:
+        make_policy(entry.policy, entry.values)

@@ -1,0 +1,147 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trimtab import __version__
+from trimtab.cli import main as main_module
+from trimtab.cli.main import VERBS, main
+
+PROGRAM = Path(sys.executable).parent / "trimtab"
+HEAVY = ("cyclopts", "matplotlib", "numba", "numpy", "polars", "pydantic", "rich")
+
+
+def test_help_lists_every_verb_and_is_quick() -> None:
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        done = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True)
+        times.append(time.perf_counter() - began)
+    assert min(times) <= 0.6
+    for verb in VERBS:
+        assert f"\n  {verb} " in done.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom trimtab.cli.main import main\nmain(['--help'])\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(run: Callable, verb: str) -> None:
+    answer = run(verb, "--help")
+    assert answer.code == 0
+    assert "Usage: trimtab" in answer.out
+    assert "--json" in answer.out
+
+
+def test_version_and_no_words(run: Callable) -> None:
+    assert run("--version").out.strip() == __version__
+    assert run().out == run("--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["simulat"], "no verb 'simulat'; did you mean 'simulate'?"),
+        (["zzz"], "no verb 'zzz'; verbs: demo, import"),
+        (["simulate", "dag"], "--policy"),
+        (["simulate", "stream", "--policy", "fair"], 'Choose from: "dag"'),
+        (["simulate", "dag", "--polcy", "fair"], "--polcy"),
+        (["compare"], "SUITE"),
+        (["policies", "more"], "more"),
+    ],
+)
+def test_mistakes_in_words(refused: Callable, words: list[str], said: str) -> None:
+    assert said in refused(*words)
+
+
+def boom() -> None:
+    """Break."""
+    raise ZeroDivisionError("a bug\nin two lines")
+
+
+def no_entry() -> None:
+    """Open what may not be opened."""
+    raise PermissionError(13, "Permission denied", "/somewhere")
+
+
+def stop() -> None:
+    """Be interrupted."""
+    raise KeyboardInterrupt
+
+
+def deaf() -> None:
+    """Print to nobody."""
+    raise BrokenPipeError
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, function: Callable[[], None]) -> None:
+    target = (f"{__name__}:{function.__name__}", "")
+    monkeypatch.setattr(main_module, "VERBS", {"verb": target})
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+
+
+def test_our_own_bugs_are_one_line_too(run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, boom)
+    answer = run("verb")
+    assert answer.code == 1
+    assert answer.err.startswith("error: ZeroDivisionError: a bug in two lines; --debug shows where")
+    with pytest.raises(ZeroDivisionError):
+        main(["verb", "--debug"])
+
+
+def test_files_that_cannot_be_opened(refused: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, no_entry)
+    assert refused("verb") == "error: /somewhere: Permission denied\n"
+
+
+def test_an_interrupt_is_quiet(run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, stop)
+    answer = run("verb")
+    assert (answer.code, answer.err) == (130, "error: stopped\n")
+    with pytest.raises(KeyboardInterrupt):
+        main(["verb", "--debug"])
+
+
+def test_debug_shows_the_traceback_of_a_mistake() -> None:
+    done = subprocess.run([PROGRAM, "compare", "dag/bach", "--debug"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "RegistryError" in done.stderr
+
+
+def test_control_c_ends_a_long_run_in_one_line(tmp_path: Path) -> None:
+    # Without compiling, and with an empty cache, so that the first remark comes before the work.
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "HOME": str(tmp_path)}
+    words = ["compare", "dag/batch", "--workload", "synthetic", "--processes", "2"]
+    process = subprocess.Popen(
+        [PROGRAM, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    assert "compiling" in process.stderr.readline()
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "error: stopped\n")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"'{PROGRAM}' policies --json | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stderr == ""
