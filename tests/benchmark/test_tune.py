@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 from tests.benchmark.test_compare import small_stream, small_suite
 
-from trimtab.benchmark import tune as tuning_module
-from trimtab.benchmark.playing import Unit
+from trimtab.benchmark.playing import Unit, Workers
 from trimtab.benchmark.tune import _search, tunable_policies, tune
 from trimtab.benchmark.tuned import TunedValues
 from trimtab.core.errors import SettingsError
@@ -14,13 +13,13 @@ from trimtab.dag_scheduling.heuristics import Parameter
 def test_only_training_seeds_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
     suite = small_suite()
     seeds: set[int] = set()
-    play = tuning_module.play_units
+    play = Workers.play
 
-    def watched(units: list[Unit], **options: int) -> object:
+    def watched(workers: Workers, units: list[Unit]) -> object:
         seeds.update(unit.seed for unit in units)
-        return play(units, **options)
+        return play(workers, units)
 
-    monkeypatch.setattr(tuning_module, "play_units", watched)
+    monkeypatch.setattr(Workers, "play", watched)
     tune("weighted-fair", suite, suite.scenarios()[0])
     assert seeds == set(suite.tuning_seeds())
     assert not seeds & set(suite.test_seeds())

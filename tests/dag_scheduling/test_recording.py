@@ -22,7 +22,7 @@ from trimtab.dag_scheduling.recording.spark_application import TABLE_SCHEMAS
 from trimtab.dag_scheduling.recording.summary import summary_tables
 from trimtab.dag_scheduling.recording.tpch import Application, find_tools, plan_applications
 from trimtab.dag_scheduling.recording.tpch_queries import QUERY_NUMBERS, query_text
-from trimtab.dag_scheduling.recording.wave_profile import WAVES, durations_by_wave, write_profile
+from trimtab.dag_scheduling.recording.wave_profile import WAVES, tasks_by_wave, write_profile
 
 Event = dict[str, Any]
 
@@ -166,7 +166,8 @@ def test_waves_of_the_hand_made_log(tmp_path: Path) -> None:
     assert [each["tasks"] for each in only["stages"]] == [3, 2, 2, 1]
     assert [each["input_bytes"] for each in only["stages"]] == [4096, 0, 0, 0]
     assert [each["shuffle_read_bytes"] for each in only["stages"]] == [126, 84, 84, 42]
-    assert [each["cpu_ms"]["2"] for each in only["stages"]] == [30, 20, 20, 10]
+    cpu_ms = [[each["cpu_ms"][wave]["2"] for wave in WAVES] for each in only["stages"]]
+    assert cpu_ms == [[20, 0, 10], [0, 20, 0], [0, 10, 10], [0, 10, 0]]
     assert profile["recorded"]["spark_version"] == "4.3.0"
     assert profile["recorded"]["date"] == "1970-01-01"
 
@@ -247,7 +248,7 @@ def test_every_task_is_in_one_wave(stages: list[list[tuple[str, int, int]]]) -> 
         )
         for each in stages
     )
-    waves = durations_by_wave(recorded)
+    waves = tasks_by_wave(recorded)
     assert [sum(len(each[wave]) for wave in WAVES) for each in waves] == [len(s) for s in stages]
     executors = {executor for each in stages for executor, _, _ in each}
     assert sum(len(each["fresh"]) for each in waves) == len(executors)
@@ -455,8 +456,8 @@ def test_the_summary_counts_by_hand(tmp_path: Path) -> None:
     """Work of the hand-made log: 1200 + 230 + 120 + 10 ms = 1.6 s; CPU 8 tasks of 10 ms."""
     tables = summary_tables(build_profile(recording_folder(tmp_path, q07_sf0p1_executors2=sorting_query())))
     assert "| 7 | 4 | 8 | 1.6 |" in tables
-    assert "| 0.1 | 2 | scan | 550 (2) |  | 100 (1) |" in tables
-    assert "| 0.1 | 2 | shuffle |  | 82 (4) | 30 (1) |" in tables
+    assert "| 0.1 | 2 | scan | 550 | 10 | 2 |  |  | 0 | 100 | 10 | 1 |" in tables
+    assert "| 0.1 | 2 | shuffle |  |  | 0 | 82 | 10 | 4 | 30 | 10 | 1 |" in tables
     assert "| 0.1 | 2 | 1 | 0.7 | 2.0 | 2 | 0 | 19.50 |" in tables
     assert "Growth" not in tables
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from trimtab.benchmark.playing import Unit, play_units
+from trimtab.benchmark.playing import Unit, Workers
 from trimtab.benchmark.suites import DagSuite, Scenario
 from trimtab.benchmark.tuned import TunedEntry, scenario_ground
 from trimtab.core.errors import SettingsError
@@ -23,7 +23,6 @@ __all__ = ["Trial", "Tuning", "check_tunable", "tunable_policies", "tune"]
 
 Values = tuple[float, ...]
 Evaluate = Callable[[Sequence[Values]], list[float]]
-Note = Callable[[str], None]
 
 MOST_COARSE_COMBINATIONS = 100
 COARSE_POINTS = 9
@@ -71,21 +70,20 @@ def tune(
     scenario: Scenario,
     *,
     suite_name: str = "",
-    processes: int = 1,
-    note: Note = lambda line: None,
+    workers: Workers | None = None,
 ) -> Tuning:
     """Tune one rule on the training seeds of a suite; the test seeds are never played."""
     rule = check_tunable(policy)
     parameters = tunable_parameters(rule)
     names = [parameter.name for parameter in parameters]
+    players = workers or Workers()
     known: dict[Values, float] = {}
 
     def evaluate(candidates: Sequence[Values]) -> list[float]:
         new = [values for values in dict.fromkeys(candidates) if values not in known]
         rules = [rule.with_values(dict(zip(names, values, strict=True))) for values in new]
         if new:
-            note(f"{policy}: {len(known) + len(new)} settings tried")
-            known.update(zip(new, _scores(rules, suite, scenario, processes), strict=True))
+            known.update(zip(new, _scores(rules, suite, scenario, players), strict=True))
         return [known[values] for values in candidates]
 
     usual = tuple(parameter.value for parameter in parameters)
@@ -108,10 +106,10 @@ def tune(
     return Tuning(short_name(policy), scenario, usual_trial, winner, tuple(trials), entry)
 
 
-def _scores(rules: Sequence[Rule], suite: DagSuite, scenario: Scenario, processes: int) -> list[float]:
+def _scores(rules: Sequence[Rule], suite: DagSuite, scenario: Scenario, workers: Workers) -> list[float]:
     """Mean completion time in seconds of each rule over the training seeds."""
     units = [Unit(suite, scenario, seed, tuple(rules)) for seed in suite.tuning_seeds()]
-    played = play_units(units, processes=processes)
+    played = workers.play(units)
     return [
         sum(float(episodes[k].jct_ms.mean()) for episodes in played) / len(played) / 1000.0
         for k in range(len(rules))

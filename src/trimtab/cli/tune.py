@@ -109,6 +109,7 @@ def tune(
 def _tune_all(
     asked: DagSuite, suite: str, policies: str | None, processes: int, *, quiet: bool
 ) -> list[Tuning]:
+    from trimtab.benchmark.playing import Workers
     from trimtab.benchmark.tune import check_tunable, tunable_policies
     from trimtab.benchmark.tune import tune as run
 
@@ -117,11 +118,11 @@ def _tune_all(
         check_tunable(name)
     say_if_compiling(names)
     tunings: list[Tuning] = []
-    with progress_bar("tuning", quiet=quiet) as show:
+    with progress_bar("tuning", quiet=quiet) as show, Workers(processes) as workers:
         pairs = [(scenario, name) for scenario in asked.scenarios() for name in names]
         for done, (scenario, name) in enumerate(pairs):
             show(done, len(pairs))
-            tunings.append(run(name, asked, scenario, suite_name=suite, processes=processes))
+            tunings.append(run(name, asked, scenario, suite_name=suite, workers=workers))
     return tunings
 
 

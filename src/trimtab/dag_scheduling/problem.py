@@ -51,7 +51,7 @@ class Snapshot(NamedTuple):
     executor_count: int  # all executors of the cluster
     source_job: int  # slot of the job whose executors are to be placed, or NOWHERE
     free_executors: Integers  # by class: executors to place now
-    may_idle: bool  # some executor is busy, so leaving these idle cannot stop the cluster
+    may_idle: bool  # some executor is busy or will be, so leaving these idle cannot stop the cluster
     class_memory: Floats  # by class: memory of an executor, as a share of the largest
     jobs: Integers  # occupied slots in order of arrival
     # by job

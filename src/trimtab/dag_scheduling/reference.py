@@ -478,7 +478,7 @@ class _Run:
             executor_count=len(self.executors),
             source_job=NOWHERE if source is None else source.slot,
             free_executors=np.array(free, np.int64),
-            may_idle=bool(self.events),
+            may_idle=bool(self.events) or bool(chosen),
             class_memory=np.array(self.cluster.class_memory),
             jobs=np.array([job.slot for job in self.jobs], np.int64),
             first_stage=np.arange(slots) * most,

@@ -54,6 +54,11 @@ def _durations(stages: Iterable[Stage], waves: Iterable[str], executors: str) ->
     ]
 
 
+def _cpu_ms(stages: Iterable[Stage], waves: Iterable[str], executors: str) -> int:
+    waves = tuple(waves)
+    return sum(stage["cpu_ms"][wave].get(executors, 0) for stage in stages for wave in waves)
+
+
 def _work_s(job: Job, executors: str) -> float:
     return sum(_durations(job["stages"], WAVES, executors)) / 1000
 
@@ -107,9 +112,16 @@ def _waves_table(jobs: list[Job]) -> str:
             row: list[object] = [f"{size:g}", count, kind]
             for wave in WAVES:
                 durations = _durations(stages, [wave], count)
-                row.append(f"{mean(durations):.0f} ({len(durations)})" if durations else "")
+                cpu_ms = _cpu_ms(stages, [wave], count)
+                row += (
+                    [f"{mean(durations):.0f}", f"{cpu_ms / len(durations):.0f}", len(durations)]
+                    if durations
+                    else ["", "", 0]
+                )
             rows.append(row)
-    header = ["size, GB", "executors", "stage"] + [f"{wave}, ms (tasks)" for wave in WAVES]
+    header = ["size, GB", "executors", "stage"]
+    for wave in WAVES:
+        header += [f"{wave}, mean ms", "of it CPU", "tasks"]
     return _markdown(header, rows)
 
 
@@ -141,7 +153,7 @@ def _executors_table(jobs: list[Job]) -> str:
     rows: list[Sequence[object]] = []
     for size, count, chosen in _points(jobs):
         work_s = sum(_work_s(job, count) for job in chosen)
-        cpu_s = sum(stage["cpu_ms"][count] for job in chosen for stage in job["stages"]) / 1000
+        cpu_s = sum(_cpu_ms(job["stages"], WAVES, count) for job in chosen) / 1000
         ready_ms = [job["executors_ready_ms"][count] for job in chosen]
         rows.append(
             [f"{size:g}", count, len(chosen), f"{median(ready_ms) / 1000:.1f}"]
@@ -180,36 +192,45 @@ def _growth_table(jobs: list[Job]) -> str:
         "bytes read": _bytes_read,
         "tasks": lambda stage: stage["tasks"],
         "work": lambda stage: sum(_durations([stage], WAVES, count)),
-        "CPU time": lambda stage: stage["cpu_ms"][count],
+        "CPU time": lambda stage: _cpu_ms([stage], WAVES, count),
     }
     rows: list[Sequence[object]] = []
     for kind in ("scan", "shuffle"):
-        pairs = [pair for pair in _stage_pairs(jobs, kind) if all(count in stage["cpu_ms"] for stage in pair)]
-        for name, measure in measures.items():
-            small, large = (sum(measure(pair[side]) for pair in pairs) for side in (0, 1))
-            rows.append([kind, name, f"{large / small:.2f}", f"{math.log(large / small) / growth:.2f}"])
-        per_task = [_median_rest_ms(pair, count) for pair in pairs]
-        small, large = (sum(p[side] for p in per_task if all(p)) for side in (0, 1))
-        rows.append(
-            [kind, "rest_wave task, mean over stages of the median", f"{large / small:.2f}"]
-            + [f"{math.log(large / small) / growth:.2f}"]
-        )
+        pairs = [
+            pair for pair in _stage_pairs(jobs, kind) if all(count in stage["rest_wave"] for stage in pair)
+        ]
+        totals = {
+            name: [sum(measure(pair[side]) for pair in pairs) for side in (0, 1)]
+            for name, measure in measures.items()
+        }
+        later = [pair for pair in pairs if all(_rest_cpu_ms(stage, count) for stage in pair)]
+        totals["CPU time of a rest_wave task"] = [
+            sum(_rest_cpu_ms(pair[side], count) for pair in later) for side in (0, 1)
+        ]
+        for name, (small, large) in totals.items():
+            if small and large:
+                exponent = math.log(large / small) / growth
+                rows.append([kind, name, f"{large / small:.2f}", f"{exponent:.2f}"])
     title = f"From {sizes[0]:g} GB to {sizes[-1]:g} GB with {count} executors."
     return title + "\n\n" + _markdown(["stages", "measure", "grows by", "exponent of size"], rows)
 
 
-def _median_rest_ms(pair: tuple[Stage, Stage], executors: str) -> tuple[float, float]:
-    small, large = (_durations([stage], ["rest_wave"], executors) for stage in pair)
-    return (median(small) if small else 0.0, median(large) if large else 0.0)
+def _rest_cpu_ms(stage: Stage, executors: str) -> float:
+    """CPU time of a rest_wave task of this stage; 0 where the stage has none."""
+    tasks = len(stage["rest_wave"][executors])
+    return stage["cpu_ms"]["rest_wave"][executors] / tasks if tasks else 0.0
 
 
 def _cost_table(jobs: list[Job]) -> str:
-    """Line through (MB per task, median rest_wave task): the cost before and per byte."""
+    """Line through (MB per task, CPU time of a rest_wave task): what a task costs before and per MB.
+
+    CPU time, because other load on the machine stretches durations but hardly CPU time.
+    """
     rows: list[Sequence[object]] = []
     for size, count, chosen in _points(jobs):
         for kind in ("scan", "shuffle"):
             points = [
-                (_bytes_read(stage) / stage["tasks"] / 1e6, median(stage["rest_wave"][count]))
+                (_bytes_read(stage) / stage["tasks"] / 1e6, _rest_cpu_ms(stage, count))
                 for job in chosen
                 for stage in job["stages"]
                 if stage["kind"] == kind and stage["rest_wave"][count]
@@ -221,5 +242,5 @@ def _cost_table(jobs: list[Job]) -> str:
                     [f"{size:g}", count, kind, f"{intercept:.0f}", f"{slope:.0f}"]
                     + [f"{largest:.2f}", len(points)]
                 )
-    header = ["size, GB", "executors", "stage", "ms per task", "ms per MB", "largest MB per task"]
-    return _markdown([*header, "stages"], rows)
+    header = ["size, GB", "executors", "stages", "CPU ms per task", "CPU ms per MB"]
+    return _markdown([*header, "largest MB per task", "number of stages"], rows)

@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from trimtab.dag_scheduling.recording.application_log import (
 )
 from trimtab.dag_scheduling.recording.errors import RecordingError
 
-__all__ = ["WAVES", "build_profile", "durations_by_wave", "write_profile"]
+__all__ = ["WAVES", "build_profile", "tasks_by_wave", "write_profile"]
 
 WAVES = ("fresh", "first_wave", "rest_wave")
 LOG_NAME = re.compile(r"q(?P<query>\d+)_sf(?P<scale_factor>[\d.e-]+)_executors(?P<executors>\d+)")
@@ -48,16 +48,14 @@ def build_profile(folder: Path, *, report: Callable[[str], None] = lambda line: 
     }
 
 
-def durations_by_wave(
-    stages: tuple[RecordedStage, ...],
-) -> list[dict[str, list[int]]]:
-    """Sort every task of an application into the wave it belongs to; return milliseconds per stage.
+def tasks_by_wave(stages: Sequence[RecordedStage]) -> list[dict[str, list[RecordedTask]]]:
+    """Sort every task of an application into the wave it belongs to; one entry per stage.
 
     fresh: the first task its executor runs in this application (class loading, cold caches);
     first_wave: the first task of its stage on that executor (code generation, broadcast variables);
     rest_wave: all later ones.
     """
-    waves: list[dict[str, list[int]]] = [{wave: [] for wave in WAVES} for _ in stages]
+    waves: list[dict[str, list[RecordedTask]]] = [{wave: [] for wave in WAVES} for _ in stages]
     launches = [(task, index) for index, stage in enumerate(stages) for task in stage.tasks]
     launches.sort(key=lambda launch: (launch[0].launch_ms, launch[0].finish_ms))
     seen_executors: set[str] = set()
@@ -71,7 +69,7 @@ def durations_by_wave(
             wave = "rest_wave"
         seen_executors.add(task.executor)
         seen_pairs.add((task.executor, index))
-        waves[index][wave].append(task.duration_ms)
+        waves[index][wave].append(task)
     return waves
 
 
@@ -98,11 +96,10 @@ def _job(
             report(f"q{query} at {scale_factor:g}: {executors} executors made another DAG; left out")
     stages = [_stage(stage) for stage in model.stages]
     for executors, run in agreeing.items():
-        waves = durations_by_wave(run.stages)
-        for stage, recorded, wave_durations in zip(stages, run.stages, waves, strict=True):
-            for wave in WAVES:
-                stage[wave][str(executors)] = wave_durations[wave]
-            stage["cpu_ms"][str(executors)] = _rounded_sum(recorded.tasks)
+        for stage, waves in zip(stages, tasks_by_wave(run.stages), strict=True):
+            for wave, tasks in waves.items():
+                stage[wave][str(executors)] = [task.duration_ms for task in tasks]
+                stage["cpu_ms"][wave][str(executors)] = round(sum(task.cpu_ms for task in tasks))
     return {
         "name": f"q{query}",
         "query": query,
@@ -123,7 +120,7 @@ def _stage(stage: RecordedStage) -> dict[str, Any]:
         "kind": stage.kind,
         "input_bytes": stage.input_bytes,
         "shuffle_read_bytes": sum(task.shuffle_read_bytes for task in stage.tasks),
-        "cpu_ms": {},
+        "cpu_ms": {wave: {} for wave in WAVES},
         **{wave: {} for wave in WAVES},
     }
 
@@ -131,10 +128,6 @@ def _stage(stage: RecordedStage) -> dict[str, Any]:
 def _shape(run: RecordedApplication) -> list[tuple[str, str, int, tuple[int, ...]]]:
     """What must be the same in every run of a job: plan, kinds, task counts and dependencies."""
     return [(s.operators, s.kind, len(s.tasks), s.parents) for s in run.stages]
-
-
-def _rounded_sum(tasks: tuple[RecordedTask, ...]) -> int:
-    return round(sum(task.cpu_ms for task in tasks))
 
 
 def _provenance(

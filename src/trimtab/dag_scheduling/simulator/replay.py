@@ -9,7 +9,7 @@ from trimtab.dag_scheduling.problem import Action, Snapshot
 from trimtab.dag_scheduling.simulator.compiling import jit
 from trimtab.dag_scheduling.simulator.events import DECIDE, advance
 from trimtab.dag_scheduling.simulator.rounds import apply
-from trimtab.dag_scheduling.simulator.state import ACTIVE, BUSY_EXECUTORS, NOW, SOURCE_JOB, State
+from trimtab.dag_scheduling.simulator.state import ACTIVE, BUSY_EXECUTORS, NOW, SELECTED, SOURCE_JOB, State
 from trimtab.dag_scheduling.simulator.tables import Tables
 
 __all__ = ["ILLEGAL", "look_from_python", "play", "step", "step_many"]
@@ -24,7 +24,7 @@ def look_from_python(s: State, t: Tables) -> Snapshot:
         len(s.executors["located"]),
         s.scalar[SOURCE_JOB],
         s.free_executors,
-        s.scalar[BUSY_EXECUTORS] > 0,
+        s.scalar[BUSY_EXECUTORS] + s.scalar[SELECTED] > 0,
         t.class_memory,
         s.slots["active"][: s.scalar[ACTIVE]],
         s.slots["job_id"],

@@ -102,7 +102,7 @@ def first_schedulable(s: State, t: Tables, memory: float, except_slot: int) -> i
 def apply(s: State, t: Tables, stage: int, limit: int, executor_class: int) -> bool:
     """Take one answer of the policy; False when it is outside the mask."""
     if stage == NOWHERE:
-        if s.scalar[BUSY_EXECUTORS] == 0:
+        if s.scalar[BUSY_EXECUTORS] + s.scalar[SELECTED] == 0:
             return False
         leave_idle(s, t)
         return True

@@ -138,7 +138,7 @@ def save_workload(workload: Workload, path: Path) -> None:
 def load_workload(path: Path) -> Workload:
     """Read a workload file, or say in one line why it cannot be read."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(str(arrays.pop("header")))
     except FileNotFoundError:

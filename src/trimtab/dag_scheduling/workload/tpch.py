@@ -12,7 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -31,11 +31,16 @@ POINTS = (5, 10, 20, 40, 50, 60, 80, 100)
 PUBLISHED_WORK_S = {2: 203.0, 100: 2209.0}
 """Mean executor-seconds of a job, by input size in GB."""
 PUBLISHED_INFLATION = ((5, 10, 20, 40, 50, 80, 100), (1.0, 1.13, 1.37, 1.91, 2.16, 3.05, 3.74))
-"""Total work of the same job by number of executors, relative to 5."""
-GROWTH_TO_100 = (2.29, 2.64, 3.25)
-"""How much fresh, first-wave and later-wave tasks slow down from 5 to 100 executors, stage by stage."""
-FRESH_EXTRA_MS = 1370
-"""Mean of fresh minus mean of first-wave tasks with 5 executors (2387 - 1019 ms): start of a JVM."""
+"""Total work of the same job by number of executors, relative to 5, mean over jobs."""
+PUBLISHED_FRESH_MS = ((5, 50, 100), (2387.0, 2656.0, 3168.0))
+PUBLISHED_FIRST_MS = ((5, 50, 100), (1019.0, 1438.0, 1839.0))
+"""Mean task durations by number of executors; their growth is used, and what a fresh start adds."""
+FIRST_RATIO, FIRST_EXTRA_MS = 1.35, 200.0
+"""A first task of a stage loads code and opens connections: short tasks pay a constant, long ones a share.
+
+1.35 x 605 + 200 = 1017 ms, against published means of 605 ms (later waves) and 1019 ms (first wave).
+"""
+FRESH_EXTRA_MS = PUBLISHED_FRESH_MS[1][0] - PUBLISHED_FIRST_MS[1][0]
 
 SHUFFLE_PARTITIONS = 200
 SPLIT_BYTES = 128 * 2**20
@@ -55,7 +60,33 @@ class _RecordedStage:
     is_scan: bool
     all_partitions: bool  # as many tasks as shuffle partitions, so it grows to 200
     work_ms_per_gb: float
-    first_over_later: float
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    """What turns a recorded stage into durations."""
+
+    overhead_ms: float  # of a later-wave task on no data, 5 executors
+    scale: float  # milliseconds per recorded millisecond
+    growth: dict[str, NDArray[np.float64]]  # by wave and point: duration relative to 5 executors
+
+    def means_ms(self, stage: _RecordedStage, size_gb: float) -> dict[str, NDArray[np.float64]]:
+        """Mean duration by wave and point."""
+        tasks = _tasks(stage, size_gb)
+        later = self.overhead_ms + self.scale * stage.work_ms_per_gb * size_gb / tasks
+        first = FIRST_RATIO * later + FIRST_EXTRA_MS
+        return {
+            "fresh": first * self.growth["first"] + FRESH_EXTRA_MS * self.growth["fresh"],
+            "first": first * self.growth["first"],
+            "later": later * self.growth["later"],
+        }
+
+    def work_ms(self, stage: _RecordedStage, size_gb: float) -> NDArray[np.float64]:
+        """Work of a stage by point: every executor's first task is of the first wave."""
+        tasks = _tasks(stage, size_gb)
+        means = self.means_ms(stage, size_gb)
+        in_first = np.minimum(POINTS, tasks)
+        return in_first * means["first"] + (tasks - in_first) * means["later"]
 
 
 @lru_cache(maxsize=4)
@@ -68,46 +99,60 @@ def tpch_profile(sizes_gb: Sequence[float] = TPCH_SIZES_GB) -> Profile:
     if not sizes_gb or min(sizes_gb) <= 0:
         raise WorkloadError(f"TPC-H input sizes {list(sizes_gb)}: need at least one, each above 0 GB")
     queries, spread = _recorded()
-    overhead_ms, scale = _calibrate(queries)
+    calibration = _calibrate(queries)
     return build_profile(
         [
-            _job(query, stages, size, spread, overhead_ms=overhead_ms, scale=scale)
+            _job(query, stages, size, spread, calibration)
             for size in sizes_gb
             for query, stages in queries.items()
         ]
     )
 
 
-def _calibrate(queries: dict[int, list[_RecordedStage]]) -> tuple[float, float]:
-    """Overhead per task and time per recorded unit of work that give the published work per job.
+def _calibrate(queries: dict[int, list[_RecordedStage]]) -> _Calibration:
+    """Find what gives the published work per job and the published inflation.
 
-    Work is linear in both, so two sizes determine them.
+    Work is linear in overhead and scale, so the two sizes determine them, given how later-wave tasks
+    grow; that growth follows, point by point, from the published inflation. A few rounds settle both.
     """
-
-    def mean_work_s(size: float, overhead_ms: float, scale: float) -> float:
-        work_ms = 0.0
-        for stages in queries.values():
-            for stage in stages:
-                tasks, first_ms, later_ms = _means(stage, size, overhead_ms, scale)
-                work_ms += tasks * _usual_ms(tasks, first_ms, later_ms)
-        return work_ms / len(queries) / 1000.0
-
+    one = np.ones(len(POINTS))
+    first = np.interp(POINTS, *PUBLISHED_FIRST_MS) / PUBLISHED_FIRST_MS[1][0]
+    fresh = np.interp(POINTS, *PUBLISHED_FRESH_MS) / PUBLISHED_FRESH_MS[1][0]
+    found = _Calibration(1.0, 1.0, {"fresh": fresh, "first": first, "later": one})
     sizes = list(PUBLISHED_WORK_S)
-    by_overhead = [mean_work_s(size, 1.0, 0.0) for size in sizes]
-    by_scale = [mean_work_s(size, 0.0, 1.0) for size in sizes]
-    overhead_ms, scale = np.linalg.solve(
-        np.stack([by_overhead, by_scale], axis=1), list(PUBLISHED_WORK_S.values())
-    )
-    return float(overhead_ms), float(scale)
+    for _ in range(12):
+        constant, by_overhead, by_scale = (
+            np.array([_mean_work_s(queries, size, replace(found, overhead_ms=a, scale=b)) for size in sizes])
+            for a, b in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
+        )
+        overhead_ms, scale = np.linalg.solve(
+            np.stack([by_overhead - constant, by_scale - constant], axis=1),
+            np.array(list(PUBLISHED_WORK_S.values())) - constant,
+        )
+        found = replace(found, overhead_ms=float(overhead_ms), scale=float(scale))
+        excess = _inflation(queries, found) / np.interp(POINTS, *PUBLISHED_INFLATION)
+        later = np.maximum(found.growth["later"] / excess, 0.5)
+        found = replace(found, growth=found.growth | {"later": later / later[0]})
+    return found
 
 
-def _means(
-    stage: _RecordedStage, size_gb: float, overhead_ms: float, scale: float
-) -> tuple[int, float, float]:
-    """Tasks of a stage and the mean durations of its first-wave and later-wave tasks, 5 executors."""
-    tasks = _tasks(stage, size_gb)
-    later_ms = overhead_ms + scale * stage.work_ms_per_gb * size_gb / tasks
-    return tasks, later_ms * stage.first_over_later, later_ms
+def _mean_work_s(
+    queries: dict[int, list[_RecordedStage]], size_gb: float, calibration: _Calibration
+) -> float:
+    """Mean work of a job as schedulers are told it: over all points, without fresh starts."""
+    work_ms = [calibration.work_ms(stage, size_gb).mean() for stages in queries.values() for stage in stages]
+    return float(np.sum(work_ms)) / len(queries) / 1000.0
+
+
+def _inflation(queries: dict[int, list[_RecordedStage]], calibration: _Calibration) -> NDArray[np.float64]:
+    """Total work by point relative to 5 executors, each of which starts once; mean over jobs."""
+    ratios = []
+    starts = np.array(POINTS) * FRESH_EXTRA_MS * calibration.growth["fresh"]
+    for size in TPCH_SIZES_GB:
+        for stages in queries.values():
+            work = starts + np.sum([calibration.work_ms(stage, size) for stage in stages], axis=0)
+            ratios.append(work / work[0])
+    return np.mean(ratios, axis=0)
 
 
 def _job(
@@ -115,43 +160,28 @@ def _job(
     stages: list[_RecordedStage],
     size_gb: float,
     spread: NDArray[np.float64],
-    *,
-    overhead_ms: float,
-    scale: float,
+    calibration: _Calibration,
 ) -> JobRecord:
     records = []
     for position, stage in enumerate(stages):
-        tasks, first_ms, later_ms = _means(stage, size_gb, overhead_ms, scale)
+        tasks = _tasks(stage, size_gb)
         waves = [
             {
-                point: np.maximum(mean_ms * factor * spread, 1.0).round().astype(int).tolist()
-                for point, factor in _slowdown(growth).items()
+                point: np.maximum(mean * spread, 1.0).round().astype(int).tolist()
+                for point, mean in zip(POINTS, means, strict=True)
             }
-            for mean_ms, growth in zip(
-                (first_ms + FRESH_EXTRA_MS, first_ms, later_ms), GROWTH_TO_100, strict=True
-            )
+            for means in calibration.means_ms(stage, size_gb).values()
         ]
-        name = f"{'scan' if stage.is_scan else 'shuffle'} {position}"
-        usual_ms = _usual_ms(tasks, first_ms, later_ms)
-        records.append(StageRecord(tasks, stage.parents, *waves, name=name, usual_ms=usual_ms))
+        records.append(
+            StageRecord(
+                tasks,
+                stage.parents,
+                *waves,
+                name=f"{'scan' if stage.is_scan else 'shuffle'} {position}",
+                usual_ms=float(calibration.work_ms(stage, size_gb).mean()) / tasks,
+            )
+        )
     return JobRecord(f"tpch-q{query}-{size_gb:g}g", records)
-
-
-def _slowdown(growth_to_100: float) -> dict[int, float]:
-    """Relative duration by number of executors: the published curve, stretched to end at a growth."""
-    inflation = np.interp(POINTS, *PUBLISHED_INFLATION)
-    factors = 1.0 + (growth_to_100 - 1.0) * (inflation - 1.0) / (inflation[-1] - 1.0)
-    return dict(zip(POINTS, factors.tolist(), strict=True))
-
-
-def _usual_ms(tasks: int, first_ms: float, later_ms: float) -> float:
-    """Mean task duration over all executor counts: each executor begins with a first-wave task."""
-    first, later = _slowdown(GROWTH_TO_100[1]), _slowdown(GROWTH_TO_100[2])
-    means = []
-    for point in POINTS:
-        share = min(point, tasks) / tasks
-        means.append(share * first_ms * first[point] + (1 - share) * later_ms * later[point])
-    return float(np.mean(means))
 
 
 def _tasks(stage: _RecordedStage, size_gb: float) -> int:
@@ -183,8 +213,6 @@ def _stages(job: dict[str, Any], partitions: int, intensity: dict[str, float]) -
         volume = _bytes(stage)
         excess = _excess_ms(stage)
         work_ms = intensity[stage["kind"]] * volume if excess is None else excess
-        later, first = _values(stage, "rest_wave"), _values(stage, "first_wave")
-        ratio = float(np.median(first) / np.median(later)) if len(first) and len(later) else 2.0
         stages.append(
             _RecordedStage(
                 tasks=stage["tasks"],
@@ -193,7 +221,6 @@ def _stages(job: dict[str, Any], partitions: int, intensity: dict[str, float]) -
                 is_scan=stage["kind"] == "scan",
                 all_partitions=stage["tasks"] == partitions,
                 work_ms_per_gb=work_ms / job["size_gb"],
-                first_over_later=min(max(ratio, 1.0), 4.0),
             )
         )
     return stages
