@@ -128,7 +128,7 @@ class _Run:
     # --- the loop ----------------------------------------------------------------------------------
 
     def play(self) -> ReferenceRun:
-        while self.next_job < self.workload.job_count or self.events or self.jobs:
+        while self.next_job < self.workload.job_count or self.jobs:
             arrival = (
                 int(self.workload.arrival_ms[self.next_job])
                 if self.next_job < self.workload.job_count

@@ -19,23 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 from trimtab.core.errors import ActionError, TrimtabError, WorkloadError
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.episode import Episode
-from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot, decode, executors_sent
+from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot, decode
 from trimtab.dag_scheduling.simulator import events, replay
-from trimtab.dag_scheduling.simulator.compiling import compiled, jit
+from trimtab.dag_scheduling.simulator.compiling import jit
+from trimtab.dag_scheduling.simulator.rounds import executors_taken, may_idle
 from trimtab.dag_scheduling.simulator.simulator import (
     FIRST_SLOTS,
     NO_LIMIT_MS,
-    _alone_ms,
-    _tables,
+    episode_of,
+    tables_for,
 )
 from trimtab.dag_scheduling.simulator.state import (
-    BUSY,
     COST,
-    DECISIONS,
     DONE,
-    EVENTS,
     LAST_DECISION,
-    MOVING,
     NOW,
     State,
     grow,
@@ -45,8 +42,6 @@ from trimtab.dag_scheduling.simulator.tables import Tables
 from trimtab.dag_scheduling.workload import Workload
 
 __all__ = ["BatchSimulator", "BatchTransition"]
-
-_executors_sent = compiled(executors_sent)
 
 
 class BatchTransition(NamedTuple):
@@ -96,7 +91,7 @@ class BatchSimulator:
             )
         for index, workload in enumerate(workloads):
             _check_profile(index, workload, workloads[0])
-        tables = _tables(workloads[0].profile, self.cluster)
+        tables = tables_for(workloads[0].profile, self.cluster)
         if self._tables is not tables:
             one = new_state(tables, slots=min(FIRST_SLOTS, workloads[0].job_count), jobs=1)
             self._state = State._make(np.zeros((self.size, *f.shape), f.dtype) for f in one)
@@ -177,22 +172,13 @@ class BatchSimulator:
         """The record of a finished episode."""
         if self._status[index] != events.FINISHED:
             raise TrimtabError(f"environment {index} has not finished; step on until `ended`")
-        state, workload = self._row(index), self._workloads[index]
-        jobs = state.jobs[: workload.job_count]
-        return Episode(
+        return episode_of(
+            self._row(index),
+            self._workloads[index],
+            self.cluster,
             policy=policy,
             seed=self._seeds[index],
-            executor_count=self.cluster.executors,
-            job_names=tuple(workload.profile.names[kind] for kind in workload.template),
-            arrival_ms=workload.arrival_ms,
-            first_start_ms=jobs["first_start_ms"].copy(),
-            completion_ms=jobs["completion_ms"].copy(),
-            alone_ms=_alone_ms(workload, self.cluster),
-            busy_ms=int(state.scalar[BUSY]),
-            moving_ms=int(state.scalar[MOVING]),
             reward=int(self._returns[index]),
-            decisions=int(state.scalar[DECISIONS]),
-            events=int(state.scalar[EVENTS]),
         )
 
     def _row(self, index: int) -> State:
@@ -268,17 +254,11 @@ def first_refused(batch: State, t: Tables, status: NDArray[np.int64], actions: N
     """The first environment whose action is outside its mask, or NOWHERE."""
     for index in range(len(status)):
         if status[index] == events.DECIDE:
-            snapshot = replay.look(replay.environment(batch, index), t)
+            s = replay.environment(batch, index)
             stage, limit, executor_class = actions[index, 0], actions[index, 1], actions[index, 2]
             if stage == NOWHERE:
-                if not snapshot.may_idle:
+                if not may_idle(s):
                     return index
-            elif (
-                not 0 <= stage < len(snapshot.schedulable)
-                or not 0 <= executor_class < len(snapshot.class_memory)
-                or not snapshot.schedulable[stage]
-                or snapshot.memory[stage] > snapshot.class_memory[executor_class]
-                or _executors_sent(snapshot, stage // t.stages_per_slot, stage, limit, executor_class) <= 0
-            ):
+            elif executors_taken(s, t, stage, limit, executor_class) == 0:
                 return index
     return NOWHERE

@@ -116,6 +116,8 @@ def advance(s: State, t: Tables) -> int:
                     estimate_durations(s)
                 return DECIDE
             leave_idle(s, t)
+        elif s.scalar[DONE] == len(s.jobs):
+            return FINISHED
         elif s.scalar[REOFFER] != NOWHERE:
             offer_next_pool(s, t)
         else:
@@ -125,8 +127,6 @@ def advance(s: State, t: Tables) -> int:
             continue_stages(s, t, min(arrival, s.scalar[TIME_LIMIT] + 1))
             moment = min(arrival, s.tournament["key"][1] >> ORDER_BITS)
             if moment == NO_MOMENT:
-                if s.scalar[DONE] == len(s.jobs["template"]):
-                    return FINISHED
                 if s.scalar[LAST_RESORT]:
                     return STUCK
                 # Executors of the wrong class may have ended last: offer all idle ones once more.

@@ -34,9 +34,11 @@ from trimtab.dag_scheduling.simulator.tables import Tables
 __all__ = [
     "apply",
     "carry_out",
+    "executors_taken",
     "first_promise",
     "has_choice",
     "leave_idle",
+    "may_idle",
     "offer",
     "use_backup",
 ]
@@ -99,25 +101,36 @@ def first_schedulable(s: State, t: Tables, memory: float, except_slot: int) -> i
 
 
 @jit
-def apply(s: State, t: Tables, stage: int, limit: int, executor_class: int) -> bool:
-    """Take one answer of the policy; False when it is outside the mask."""
-    if stage == NOWHERE:
-        if s.scalar[BUSY_EXECUTORS] + s.scalar[SELECTED] == 0:
-            return False
-        leave_idle(s, t)
-        return True
-    if not (0 <= stage < len(s.stages["schedulable"]) and 0 <= executor_class < len(t.class_memory)):
-        return False
+def executors_taken(s: State, t: Tables, stage: int, limit: int, executor_class: int) -> int:
+    """How many executors an action on a stage would move; 0 when it is outside the mask."""
+    if not (0 <= stage < len(s.stages) and 0 <= executor_class < len(t.class_memory)):
+        return 0
+    fits = s.stages["memory"][stage] <= t.class_memory[executor_class]
+    if not (fits and s.stages["schedulable"][stage]):
+        return 0
     slot = s.stages["slot"][stage]
     room = limit - s.slots["executors"][slot] - s.slots["incoming"][slot]
     if slot == s.scalar[SOURCE_JOB]:
         room += s.scalar[TO_PLACE]
-    count = min(s.stages["demand"][stage], s.free_executors[executor_class], room)
-    if (
-        not s.stages["schedulable"][stage]
-        or s.stages["memory"][stage] > t.class_memory[executor_class]
-        or count <= 0
-    ):
+    return max(min(s.stages["demand"][stage], s.free_executors[executor_class], room), 0)
+
+
+@jit
+def may_idle(s: State) -> bool:
+    """Whether some executor is busy, or will be after this round."""
+    return s.scalar[BUSY_EXECUTORS] + s.scalar[SELECTED] > 0
+
+
+@jit
+def apply(s: State, t: Tables, stage: int, limit: int, executor_class: int) -> bool:
+    """Take one answer of the policy; False when it is outside the mask."""
+    if stage == NOWHERE:
+        if not may_idle(s):
+            return False
+        leave_idle(s, t)
+        return True
+    count = executors_taken(s, t, stage, limit, executor_class)
+    if count == 0:
         return False
     promise(s, t, stage, executor_class, count)
     s.stages["selected"][stage] = True

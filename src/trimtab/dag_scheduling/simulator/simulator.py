@@ -32,7 +32,7 @@ from trimtab.dag_scheduling.simulator.state import (
 from trimtab.dag_scheduling.simulator.tables import Tables, make_tables
 from trimtab.dag_scheduling.workload import Profile, Provenance, Workload
 
-__all__ = ["Simulator", "simulate"]
+__all__ = ["Simulator", "episode_of", "simulate", "tables_for"]
 
 NO_LIMIT_MS = 1 << 60
 FIRST_SLOTS = 32
@@ -65,7 +65,7 @@ class Simulator:
 
     def reset(self, workload: Workload, seed: int) -> Snapshot:
         """Begin an episode; returns the first question."""
-        tables = _tables(workload.profile, self.cluster)
+        tables = tables_for(workload.profile, self.cluster)
         logged = workload.task_count if self._record_tasks else 0
         reusable = (
             self._state is not None
@@ -86,6 +86,7 @@ class Simulator:
             self._status = events.advance(state, tables)
         self._settle()
         self._take_reward()
+        state.scalar[LAST_DECISION] = state.scalar[NOW]
         return self.snapshot
 
     @property
@@ -153,23 +154,14 @@ class Simulator:
         """The record of the finished episode."""
         if self._status != events.FINISHED:
             raise TrimtabError("the episode has not finished; step on until `ended`")
-        state, workload = self._running_state, self._workload
-        names = self._workload.profile.names
-        return Episode(
+        return episode_of(
+            self._running_state,
+            self._workload,
+            self.cluster,
             policy=policy,
             seed=self._seed,
-            executor_count=self.cluster.executors,
-            job_names=tuple(names[kind] for kind in workload.template),
-            arrival_ms=workload.arrival_ms,
-            first_start_ms=state.jobs["first_start_ms"].copy(),
-            completion_ms=state.jobs["completion_ms"].copy(),
-            alone_ms=_alone_ms(workload, self.cluster),
-            busy_ms=int(state.scalar[BUSY]),
-            moving_ms=int(state.scalar[MOVING]),
             reward=self._reward,
-            decisions=int(state.scalar[DECISIONS]),
-            events=self.events,
-            tasks=self._task_log() if self._record_tasks else None,
+            tasks=_task_log(self._running_state) if self._record_tasks else None,
         )
 
     def _settle(self, policy: str = "the policy") -> None:
@@ -196,19 +188,6 @@ class Simulator:
         self._reward += reward
         return reward
 
-    def _task_log(self) -> TaskLog:
-        state = self._running_state
-        count = int(state.scalar[LOGGED])
-        start = state.log["start_ms"][:count].copy()
-        return TaskLog(
-            job=state.log["job"][:count].astype(np.int64),
-            stage=state.log["stage"][:count].astype(np.int64),
-            executor=state.log["executor"][:count].astype(np.int64),
-            start_ms=start,
-            end_ms=start + state.log["duration_ms"][:count],
-            wave=state.log["wave"][:count].copy(),
-        )
-
 
 def simulate(
     workload: Workload, policy: Any, cluster: Cluster, *, seed: int = 0, record_tasks: bool = False
@@ -219,7 +198,7 @@ def simulate(
 
     >>> from trimtab.dag_scheduling import Cluster, make_policy, tiny_workload
     >>> episode = simulate(tiny_workload("diamond"), make_policy("fair"), Cluster(executors=4))
-    >>> episode.reward == -episode.jct_ms.sum()
+    >>> bool(episode.reward == -episode.jct_ms.sum())
     True
     """
     simulator = Simulator(cluster, record_tasks=record_tasks)
@@ -232,8 +211,51 @@ def simulate(
     return simulator.episode(policy.name)
 
 
+def episode_of(
+    state: State,
+    workload: Workload,
+    cluster: Cluster,
+    *,
+    policy: str,
+    seed: int,
+    reward: int,
+    tasks: TaskLog | None = None,
+) -> Episode:
+    """The record of an environment that has finished."""
+    names = workload.profile.names
+    jobs = state.jobs[: workload.job_count]
+    return Episode(
+        policy=policy,
+        seed=seed,
+        executor_count=cluster.executors,
+        job_names=tuple(names[kind] for kind in workload.template),
+        arrival_ms=workload.arrival_ms,
+        first_start_ms=jobs["first_start_ms"].copy(),
+        completion_ms=jobs["completion_ms"].copy(),
+        alone_ms=_alone_ms(workload, cluster),
+        busy_ms=int(state.scalar[BUSY]),
+        moving_ms=int(state.scalar[MOVING]),
+        reward=reward,
+        decisions=int(state.scalar[DECISIONS]),
+        events=int(state.scalar[EVENTS]),
+        tasks=tasks,
+    )
+
+
+def _task_log(state: State) -> TaskLog:
+    log = state.log[: state.scalar[LOGGED]]
+    return TaskLog(
+        job=log["job"].copy(),
+        stage=log["stage"].copy(),
+        executor=log["executor"].copy(),
+        start_ms=log["start_ms"].copy(),
+        end_ms=log["start_ms"] + log["duration_ms"],
+        wave=log["wave"].astype(np.int8),
+    )
+
+
 @lru_cache(maxsize=8)
-def _tables(profile: Profile, cluster: Cluster) -> Tables:
+def tables_for(profile: Profile, cluster: Cluster) -> Tables:
     return make_tables(profile, cluster)
 
 
