@@ -47,7 +47,9 @@ def stream_rows() -> list[Row]:
                 totals[place] += simulate(workload, policy, CLUSTER, seed=seed).jct_ms.mean() / 1000
         fair_s, weighted_s = (totals / len(STREAM_SEEDS)).tolist()
         rows.append(near(f"stream, gap {gap_s} s, Fair, mean JCT (s)", fair_s, expected, 0.12))
-        rows.append(within(f"stream, gap {gap_s} s, weighted fair -0.5 / Fair", weighted_s / fair_s, 0.87, 0.95))
+        rows.append(
+            within(f"stream, gap {gap_s} s, weighted fair -0.5 / Fair", weighted_s / fair_s, 0.87, 0.95)
+        )
     return rows
 
 

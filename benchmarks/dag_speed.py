@@ -73,8 +73,12 @@ def trace_rows() -> list[Row]:
         memory_mb[jobs] = simulator.memory_bytes / 1e6
     return [
         at_most("10,000-job Poisson trace (s)", seconds[10_000], 2.0),
-        at_most("100,000 jobs: time per job over that of 10,000", seconds[100_000] / seconds[10_000] / 10, 1.25),
-        at_most("100,000 jobs: slots of the window over those of 10,000", slots[100_000] / slots[10_000], 1.0),
+        at_most(
+            "100,000 jobs: time per job over that of 10,000", seconds[100_000] / seconds[10_000] / 10, 1.25
+        ),
+        at_most(
+            "100,000 jobs: slots of the window over those of 10,000", slots[100_000] / slots[10_000], 1.0
+        ),
         at_most("100,000 jobs: engine state without results (MB)", memory_mb[100_000], 1.0),
     ]
 

@@ -27,9 +27,7 @@ def sample_table(episodes: Sequence[Episode]) -> ReportTable:
                 episode.policy,
                 [Measured(value, 0.95 * value, 1.05 * value) for value in values],
                 verdict="" if episode is reference else "see the interval of the change",
-                change=None
-                if episode is reference
-                else Measured(change, change - 0.03, change + 0.03),
+                change=None if episode is reference else Measured(change, change - 0.03, change + 0.03),
             )
         )
     return ReportTable(COLUMNS, rows, "Made-up jobs.", reference=reference.policy)

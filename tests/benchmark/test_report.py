@@ -128,9 +128,7 @@ def test_curves_hold_the_completion_times(page: str, episodes: list[Episode]) ->
 
 
 def test_six_policies_of_20_000_tasks_stay_below_3_megabytes(tmp_path: Path) -> None:
-    three = [
-        episode(policy, jobs=20, executors=50, tasks=20_000, gap_ms=12_000) for policy in RULES
-    ]
+    three = [episode(policy, jobs=20, executors=50, tasks=20_000, gap_ms=12_000) for policy in RULES]
     six = three + [replace(shown, policy=f"{shown.policy} again") for shown in three]
     path = tmp_path / "report.html"
     write_sample(path, six)

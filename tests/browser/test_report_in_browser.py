@@ -48,8 +48,7 @@ class Opened:
     def tick_labels(self) -> list[list[str]]:
         """Time labels of each Gantt chart."""
         return [
-            plot.locator(".frame text.tick").all_text_contents()
-            for plot in self.page.locator(".plot").all()
+            plot.locator(".frame text.tick").all_text_contents() for plot in self.page.locator(".plot").all()
         ]
 
     def settle(self) -> None:
@@ -247,9 +246,7 @@ def test_hovering_tells_job_stage_wave_executor_and_duration(
     assert not tooltip.is_visible()
 
 
-def test_a_click_follows_a_job_everywhere_until_escape(
-    opened: Opened, episodes: list[Episode]
-) -> None:
+def test_a_click_follows_a_job_everywhere_until_escape(opened: Opened, episodes: list[Episode]) -> None:
     task = longest_task(episodes[0])
     job = int(tasks_of(episodes[0]).job[task])
     opened.page.mouse.click(*to_task(opened, episodes[0], 0, task))
@@ -361,9 +358,7 @@ def test_printing_is_light_and_fits_the_paper(browser: Browser, report: Path) ->
 def test_markup_in_names_stays_text(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     name = "<img src=x onerror=document.title='broken'>"
-    write_sample(
-        path, [episode("fair", name=lambda job: name), episode("fifo", name=lambda job: name)]
-    )
+    write_sample(path, [episode("fair", name=lambda job: name), episode("fifo", name=lambda job: name)])
     opened = Opened(browser, path)
     opened.page.locator(".jobs button").first.click()
     opened.settle()
@@ -376,9 +371,7 @@ def test_markup_in_names_stays_text(browser: Browser, tmp_path: Path) -> None:
 
 def test_the_largest_report_stays_fluid(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    large = [
-        episode(policy, jobs=20, executors=50, tasks=20_000, gap_ms=12_000) for policy in RULES
-    ]
+    large = [episode(policy, jobs=20, executors=50, tasks=20_000, gap_ms=12_000) for policy in RULES]
     write_sample(path, large)
     opened = Opened(browser, path)
     drawn = [canvas.get_attribute("data-drawn") for canvas in canvases(opened)]

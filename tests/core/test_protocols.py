@@ -34,9 +34,7 @@ class TwoAtOnce:
         return min(2, snapshot)
 
 
-def total_reward(
-    environment: Environment[int, int, int], policy: Policy[int, int], workload: int
-) -> float:
+def total_reward(environment: Environment[int, int, int], policy: Policy[int, int], workload: int) -> float:
     snapshot, total, ended = environment.reset(workload, seed=0), 0.0, False
     while not ended:
         transition = environment.step(policy.decide(snapshot))

@@ -48,9 +48,7 @@ def test_every_public_name_loads_and_is_listed(name: str) -> None:
 @pytest.mark.parametrize("name", CORE)
 def test_core_modules_export_what_they_list(name: str) -> None:
     module = import_module(name)
-    assert list(module.__all__) == sorted(
-        module.__all__, key=lambda word: (not word.isupper(), word)
-    )
+    assert list(module.__all__) == sorted(module.__all__, key=lambda word: (not word.isupper(), word))
     for exported in module.__all__:
         assert hasattr(module, exported)
 

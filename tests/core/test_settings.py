@@ -88,20 +88,18 @@ def test_settings_are_frozen() -> None:
     [
         ({"cluster.executors": 0}, "flags: cluster.executors = 0: should be greater than or equal to 1; allowed: integer, >= 1, <= 100"),  # noqa: E501
         ({"cluster.executors": "many"}, 'flags: cluster.executors = "many": should be a valid integer, unable to parse string as an integer; allowed: integer, >= 1, <= 100'),  # noqa: E501
-        ({"cluster.executers": 5}, "flags: cluster.executers is not a setting; did you mean 'executors'?"),  # noqa: E501
+        ({"cluster.executers": 5}, "flags: cluster.executers is not a setting; did you mean 'executors'?"),
         ({"zzz": 5}, "flags: zzz is not a setting; known settings: seed, policy, cluster, arrivals, label, sizes"),  # noqa: E501
         ({"policy": "first"}, "flags: policy = \"first\": should be 'fair' or 'fifo'"),
         ({"arrivals": [{"mean_gap_s": 0}]}, "flags: arrivals.0.mean_gap_s = 0: should be greater than 0; allowed: number, > 0"),  # noqa: E501
         ({"arrivals": [{"mean_gap": 1}]}, "flags: arrivals.0.mean_gap is not a setting; did you mean 'mean_gap_s'?"),  # noqa: E501
         ({"arrivals": [{"mean_gap_s": float("nan")}]}, "flags: arrivals.0.mean_gap_s = NaN: should be a finite number; allowed: number, > 0"),  # noqa: E501
         ({"label": "a b"}, 'flags: label = "a b": a label has no spaces; use dashes'),
-        ({"policy": "fifo", "arrivals": [{}]}, "flags: Run: fifo takes no arrivals; remove one of them"),  # noqa: E501
+        ({"policy": "fifo", "arrivals": [{}]}, "flags: Run: fifo takes no arrivals; remove one of them"),
         ({"sizes": {"small": "x"}}, 'flags: sizes.small = "x": should be a valid integer, unable to parse string as an integer'),  # noqa: E501
     ],
 )  # fmt: skip
-def test_refusals_name_the_field_the_value_and_the_way_out(
-    overrides: dict[str, Any], message: str
-) -> None:
+def test_refusals_name_the_field_the_value_and_the_way_out(overrides: dict[str, Any], message: str) -> None:
     assert refusal({"seed": 1, **overrides}) == message
 
 

@@ -43,9 +43,7 @@ def test_iqm_reduces_the_last_axis() -> None:
 
 
 @given(SAMPLES, st.floats(-100, 100), st.floats(0.01, 100))
-def test_iqm_moves_and_scales_with_its_values(
-    values: list[float], shift: float, scale: float
-) -> None:
+def test_iqm_moves_and_scales_with_its_values(values: list[float], shift: float, scale: float) -> None:
     moved = float(iqm(np.array(values) * scale + shift))
     assert moved == pytest.approx(float(iqm(values)) * scale + shift, rel=1e-9, abs=1e-3)
 
@@ -85,9 +83,7 @@ def test_the_bootstrap_is_the_exhaustive_one_in_the_limit() -> None:
 def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     values, other = [1.0, 2.0, 4.0, 8.0], [3.0, 1.0, 9.0]
     whole = mean_interval(values, seed=1, draws=100)
-    beats = probability_of_improvement(
-        values, other, seed=1, lower_is_better=True, paired=False, draws=100
-    )
+    beats = probability_of_improvement(values, other, seed=1, lower_is_better=True, paired=False, draws=100)
     monkeypatch.setattr(statistics, "_BLOCK_VALUES", 28)
     assert mean_interval(values, seed=1, draws=100) == whole
     assert beats == probability_of_improvement(
@@ -118,9 +114,7 @@ def test_intervals_cover_normal_data_as_often_as_the_exact_ones(count: int) -> N
     samples = np.random.default_rng(7).normal(3.0, 2.0, size=(1000, count))
     reach = statistics._student_quantile(count - 1, 0.95) / np.sqrt(count)
     exact = abs(samples.mean(axis=1) - 3.0) <= reach * samples.std(axis=1, ddof=1)
-    ours = [
-        not mean_interval(row, seed=at, draws=1000).excludes(3.0) for at, row in enumerate(samples)
-    ]
+    ours = [not mean_interval(row, seed=at, draws=1000).excludes(3.0) for at, row in enumerate(samples)]
     assert exact.mean() == pytest.approx(0.95, abs=0.03)
     assert np.mean(ours) == pytest.approx(exact.mean(), abs=0.02)
 
@@ -181,9 +175,7 @@ def test_paired_probability_by_hand() -> None:
 
 def test_unpaired_probability_by_hand() -> None:
     # 1 beats all three; 4 beats 9 and ties 4: (3 + 1.5) of 6.
-    estimate = probability_of_improvement(
-        [1, 4], [9, 4, 2], seed=1, lower_is_better=True, paired=False
-    )
+    estimate = probability_of_improvement([1, 4], [9, 4, 2], seed=1, lower_is_better=True, paired=False)
     assert estimate.value == pytest.approx(4.5 / 6)
     assert 0 <= estimate.low < estimate.value < estimate.high <= 1
 
@@ -197,12 +189,8 @@ def test_unpaired_draws_resample_both_sides() -> None:
     assert drawn.std() == pytest.approx(np.std(slow), rel=0.06)
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "expected"), [([1, 1], [2, 2, 2], 1.0), ([5, 5], [2, 2], 0.0)]
-)
-def test_certain_wins_have_no_interval(
-    left: list[float], right: list[float], expected: float
-) -> None:
+@pytest.mark.parametrize(("left", "right", "expected"), [([1, 1], [2, 2, 2], 1.0), ([5, 5], [2, 2], 0.0)])
+def test_certain_wins_have_no_interval(left: list[float], right: list[float], expected: float) -> None:
     estimate = probability_of_improvement(left, right, seed=1, lower_is_better=True, paired=False)
     assert (estimate.low, estimate.high) == pytest.approx((expected, expected))
 
@@ -235,6 +223,4 @@ def test_bad_input_is_refused_with_the_way_out() -> None:
     with pytest.raises(TrimtabError, match="stratum b has 1 value"):
         mean_interval([1, 2, 3], seed=1, strata=["a", "a", "b"])
     with pytest.raises(TrimtabError, match="strata need paired runs"):
-        probability_of_improvement(
-            [1, 2], [1, 2], seed=1, lower_is_better=True, paired=False, strata=[0, 0]
-        )
+        probability_of_improvement([1, 2], [1, 2], seed=1, lower_is_better=True, paired=False, strata=[0, 0])

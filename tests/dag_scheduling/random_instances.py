@@ -15,9 +15,7 @@ from trimtab.dag_scheduling.workload import (
 )
 
 
-def random_profile(
-    number: int, *, templates: int = 3, points: tuple[int, ...] = (2, 5, 10, 20)
-) -> Profile:
+def random_profile(number: int, *, templates: int = 3, points: tuple[int, ...] = (2, 5, 10, 20)) -> Profile:
     """Random DAGs; some kinds of duration and some points are missing, as in real recordings."""
     random = np.random.default_rng(number)
     jobs = []
@@ -29,9 +27,7 @@ def random_profile(
 
             def wave(scale: float, chance: float, known: list[int] = known) -> dict[int, list[int]]:
                 return {
-                    point: (scale * random.integers(0, 40, random.integers(1, 6)))
-                    .astype(int)
-                    .tolist()
+                    point: (scale * random.integers(0, 40, random.integers(1, 6))).astype(int).tolist()
                     for point in known
                     if random.random() < chance
                 }

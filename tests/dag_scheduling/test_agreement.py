@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.dag_scheduling.random_instances import random_cluster, random_workload
+
 from trimtab.dag_scheduling import heuristics
 from trimtab.dag_scheduling.heuristics import Parameter, Rule
 from trimtab.dag_scheduling.reference import play_reference

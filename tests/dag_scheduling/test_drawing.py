@@ -71,9 +71,7 @@ def test_the_gantt_marks_every_completion_and_names_policy_and_mean(
     figure = drawing.gantt_figure(episodes)
     for axes, shown in zip(figure.axes, episodes, strict=True):
         (marks,) = [c for c in axes.collections if isinstance(c, PathCollection)]
-        np.testing.assert_allclose(
-            np.asarray(marks.get_offsets())[:, 0] * 1000, shown.completion_ms
-        )
+        np.testing.assert_allclose(np.asarray(marks.get_offsets())[:, 0] * 1000, shown.completion_ms)
         texts = [text.get_text() for text in axes.texts]
         assert texts[0] == shown.policy
         assert f"{shown.jct_ms.mean() / 1000:.1f} s" in texts[1]
@@ -123,9 +121,7 @@ def test_jobs_over_time_end_at_zero(episodes: list[Episode]) -> None:
         assert np.asarray(line.get_ydata())[-1] == 0
 
 
-@pytest.mark.parametrize(
-    ("span_ms", "unit"), [(60_000, "s"), (600_000, "min"), (4 * 3_600_000, "h")]
-)
+@pytest.mark.parametrize(("span_ms", "unit"), [(60_000, "s"), (600_000, "min"), (4 * 3_600_000, "h")])
 def test_the_time_axis_has_a_unit_people_would_choose(span_ms: int, unit: str) -> None:
     short = episode("fair")
     factor = span_ms / int(short.completion_ms.max())

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.dag_scheduling.random_instances import random_cluster, random_workload
 from tests.dag_scheduling.test_agreement import RULES
+
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.problem import LEAVE_IDLE, Action, choices, executors_sent, observe
 from trimtab.dag_scheduling.simulator import Simulator, simulate

@@ -8,9 +8,9 @@ import textwrap
 
 import numpy as np
 import pytest
-
 from tests.dag_scheduling.random_instances import random_workload
 from tests.dag_scheduling.test_agreement import RULES
+
 from trimtab.core.errors import ActionError, SettingsError, TrimtabError
 from trimtab.core.randomness import hash_counters
 from trimtab.core.settings import load_settings
@@ -67,9 +67,7 @@ def test_published_executors_cool_down_while_they_wait():
     The executor that ends stage one does not wait: it does 600 + 3 x 100 ms while the other needs 1600.
     """
     second = StageRecord(tasks=5, parents=(0,), first_wave={1: [600]}, later_wave={1: [100]})
-    cluster = Cluster(
-        executors=2, corrections=("interpolation", "all_points", "offer_idle", "backup_stays")
-    )
+    cluster = Cluster(executors=2, corrections=("interpolation", "all_points", "offer_idle", "backup_stays"))
     episode = simulate(workload_of(THREE_WAVES, second), Rule("fifo", fifo), cluster, record_tasks=True)
     assert episode.tasks is not None
     assert np.bincount(episode.tasks.wave).tolist() == [3, 1, 6]
@@ -96,13 +94,18 @@ def test_a_second_job_waits_for_its_turn_under_fifo():
 def test_free_migration_by_hand():
     one = StageRecord(tasks=1, fresh={1: [500]})
     cluster = Cluster(executors=1, moving_delay_ms=0)
-    assert simulate(workload_of(one, jobs=2), Rule("fifo", fifo), cluster).completion_ms.tolist() == [500, 1000]
+    assert simulate(workload_of(one, jobs=2), Rule("fifo", fifo), cluster).completion_ms.tolist() == [
+        500,
+        1000,
+    ]
 
 
 def test_warmup_is_added_where_no_fresh_duration_is_known():
     one = StageRecord(tasks=1, first_wave={1: [500]})
     cluster = Cluster(executors=1, warmup_delay_ms=700)
-    assert simulate(workload_of(one), Rule("fifo", fifo), cluster).completion_ms.tolist() == [2000 + 500 + 700]
+    assert simulate(workload_of(one), Rule("fifo", fifo), cluster).completion_ms.tolist() == [
+        2000 + 500 + 700
+    ]
 
 
 def test_inflation_follows_the_nearer_point():
@@ -110,7 +113,10 @@ def test_inflation_follows_the_nearer_point():
     wide = StageRecord(tasks=9000, fresh={1: [10], 10: [20]}, later_wave={1: [10], 10: [20]})
     corrected = simulate(workload_of(wide), Rule("fifo", fifo), Cluster(executors=9), record_tasks=True)
     inverted = simulate(
-        workload_of(wide), Rule("fifo", fifo), Cluster(executors=9, corrections=("all_points",)), record_tasks=True
+        workload_of(wide),
+        Rule("fifo", fifo),
+        Cluster(executors=9, corrections=("all_points",)),
+        record_tasks=True,
     )
     shares = []
     for episode in (corrected, inverted):
@@ -186,7 +192,7 @@ def test_an_ended_episode_takes_no_more_actions():
     [
         ({"executors": 0}, "executors"),
         ({"executor": 5}, "executor"),
-        ({"rules": "publised"}, "rules"),
+        ({"rules": "comapt"}, "rules"),
         ({"moving_delay_ms": -1}, "moving_delay_ms"),
         ({"executors": 3, "classes": ({"count": 1},)}, "classes add up to 1 executors"),
     ],
@@ -215,7 +221,9 @@ def test_rules_refuse_unknown_settings():
 def test_the_engine_hashes_like_the_core():
     with np.errstate(over="ignore"):
         for seed, job, stage, task in [(0, 0, 0, 0), (7, 3, 2, 19), (2**40, 10**6, 17, 3000)]:
-            assert int(count_in(np.uint64(luck_of(seed, job, stage)), task)) == int(hash_counters(seed, job, stage, task))
+            assert int(count_in(np.uint64(luck_of(seed, job, stage)), task)) == int(
+                hash_counters(seed, job, stage, task)
+            )
 
 
 def test_renumbering_events_changes_nothing():

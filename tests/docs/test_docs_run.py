@@ -80,9 +80,7 @@ def run_command(command: str, block: Block, document: Path, folder: Path) -> Non
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_document_runs_as_printed(
-    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_document_runs_as_printed(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, Any] = {"__name__": "__main__"}

@@ -38,9 +38,7 @@ def job_colours(count: int) -> list[str]:
     return [JOB_COLOURS[job % len(JOB_COLOURS)] for job in range(count)]
 
 
-def policy_styles(
-    policies: Sequence[str], *, dark: bool = False
-) -> dict[str, tuple[str, tuple[float, ...]]]:
+def policy_styles(policies: Sequence[str], *, dark: bool = False) -> dict[str, tuple[str, tuple[float, ...]]]:
     """Colour and dashes of each policy, by its place in the list.
 
     >>> policy_styles(["fair", "srpt"])["srpt"]

@@ -101,8 +101,7 @@ known: dag/ceil, dag/floor
     def _add(self, targets: dict[str, str], name: str, target: str, source: str = "") -> None:
         if name in targets:
             raise RegistryError(
-                f"{self.kind} {name!r} is declared twice: {targets[name]} and {target}{source}; "
-                "rename one"
+                f"{self.kind} {name!r} is declared twice: {targets[name]} and {target}{source}; rename one"
             )
         if not name.startswith(self._prefix):
             raise RegistryError(f"{self.kind} {name!r} must begin with {self._prefix!r}; rename it")

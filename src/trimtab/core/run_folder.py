@@ -51,9 +51,7 @@ class RunFolder:
         self._clock = clock
 
     @classmethod
-    def create(
-        cls, path: str | Path, *, clock: Clock, settings: "Settings | None" = None
-    ) -> "RunFolder":
+    def create(cls, path: str | Path, *, clock: Clock, settings: "Settings | None" = None) -> "RunFolder":
         """Make the folder at exactly this path; refuse if something is there."""
         path = Path(path)
         try:

@@ -18,7 +18,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -49,9 +49,7 @@ class Settings(BaseModel):
     """Base of every settings model: frozen, unknown keys refused, defaults checked too.
 
     >>> class Noise(Settings):
-    ...     spread: float = Field(
-    ...         default=0.1, ge=0, description="Relative spread of task durations."
-    ...     )
+    ...     spread: float = Field(default=0.1, ge=0, description="Relative spread of task durations.")
     >>> Noise().spread
     0.1
     >>> Noise(spread=0.2) == Noise(spread=0.2)
@@ -65,6 +63,10 @@ class Settings(BaseModel):
         allow_inf_nan=False,
         ser_json_inf_nan="constants",
     )
+
+    if TYPE_CHECKING:  # frozen models hash by their fields; type checkers cannot see it
+
+        def __hash__(self) -> int: ...
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -92,9 +94,7 @@ def settings_as_toml(settings: Settings) -> str:
     """Write settings so that `load_settings` reads the same ones back.
 
     >>> class Noise(Settings):
-    ...     spread: float = Field(
-    ...         default=0.1, ge=0, description="Relative spread of task durations."
-    ...     )
+    ...     spread: float = Field(default=0.1, ge=0, description="Relative spread of task durations.")
     >>> print(settings_as_toml(Noise()), end="")
     # Relative spread of task durations.
     spread = 0.1

@@ -240,9 +240,7 @@ def _wins(a: Numbers, b: Numbers, lower_is_better: bool) -> Numbers:
 def _column(name: str, values: ArrayLike) -> Numbers:
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1 or len(column) < 2:
-        raise TrimtabError(
-            f"{name} has shape {column.shape}; an interval needs a list of at least 2 values"
-        )
+        raise TrimtabError(f"{name} has shape {column.shape}; an interval needs a list of at least 2 values")
     if not np.isfinite(column).all():
         at = int(np.flatnonzero(~np.isfinite(column))[0])
         raise TrimtabError(
@@ -273,9 +271,7 @@ def _stratum_of_row(strata: ArrayLike | None, rows: int) -> NDArray[np.intp]:
     return stratum_of_row
 
 
-def _resampled_rows(
-    stratum_of_row: NDArray[np.intp], *, seed: int, draws: int
-) -> Iterator[NDArray[np.intp]]:
+def _resampled_rows(stratum_of_row: NDArray[np.intp], *, seed: int, draws: int) -> Iterator[NDArray[np.intp]]:
     """Yield blocks of shape (some draws, rows) of row numbers, each from its row's stratum."""
     rows = len(stratum_of_row)
     by_stratum = np.argsort(stratum_of_row, kind="stable")
@@ -307,9 +303,7 @@ def _blocks(draws: int, rows: int) -> Iterator[NDArray[np.int64]]:
         yield np.arange(start, min(start + block, draws))
 
 
-def _interval(
-    value: float, resampled: Numbers, rows: int, strata: int, confidence: float
-) -> Estimate:
+def _interval(value: float, resampled: Numbers, rows: int, strata: int, confidence: float) -> Estimate:
     tail = _widened_tail(rows, strata, confidence)
     low, high = np.quantile(resampled, [tail, 1 - tail])
     return Estimate(value, float(low), float(high))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-
 from trimtab.core.settings import Field, Settings, model_validator
 
 __all__ = ["CORRECTIONS", "Cluster", "Correction", "ExecutorClass"]
@@ -50,7 +49,7 @@ class Cluster(Settings):
         default=1000,
         ge=0,
         le=3_600_000,
-        description="Added to a first-wave task for an executor new to the job, where no fresh duration is known.",
+        description="Added to the first task of an executor at a job, where no fresh duration is known.",
     )
     rules: Literal["default", "compat"] = Field(
         default="default", description="Rule set: corrected, or as in the published simulator."

@@ -221,8 +221,7 @@ CODECS = {
     "lz4frame.lz4": lz4.frame.compress,
     "zstd": zstandard.ZstdCompressor().compress,
     "zst": lambda data: (
-        zstandard.ZstdCompressor().compress(data[:900])
-        + zstandard.ZstdCompressor().compress(data[900:])
+        zstandard.ZstdCompressor().compress(data[:900]) + zstandard.ZstdCompressor().compress(data[900:])
     ),
     "snappy": snappy_java_stream,
     "framed.snappy": lambda data: bytes(cramjam.snappy.compress(data)),

@@ -42,9 +42,7 @@ def test_the_published_statistics_are_met() -> None:
 
 def test_stages_of_different_size_share_one_curve() -> None:
     points = [2, 8, 32]
-    curves = [
-        Curve(points, [scale * inflation(m, 0.05, 0.9) for m in points]) for scale in (1, 7, 900)
-    ]
+    curves = [Curve(points, [scale * inflation(m, 0.05, 0.9) for m in points]) for scale in (1, 7, 900)]
     a, b = fit_shared_inflation(curves)
     assert (a, b) == (pytest.approx(0.05, rel=0.02), pytest.approx(0.9, rel=0.02))
 

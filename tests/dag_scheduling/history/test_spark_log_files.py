@@ -76,9 +76,7 @@ def test_a_torn_compressed_file_is_refused_or_half_imported(ending: str, tmp_pat
 
 
 @pytest.mark.parametrize("ending", CODECS)
-def test_flipped_bytes_in_a_compressed_file_never_pass_silently(
-    ending: str, tmp_path: Path
-) -> None:
+def test_flipped_bytes_in_a_compressed_file_never_pass_silently(ending: str, tmp_path: Path) -> None:
     whole = bytearray(CODECS[ending](two_stage_log().data * 5))
     middle = len(whole) // 2
     whole[middle : middle + 16] = b"\xff" * 16
@@ -194,9 +192,7 @@ def test_a_folder_of_many_applications_has_one_clock(tmp_path: Path) -> None:
 def test_a_zip_as_the_history_server_hands_it_out(tmp_path: Path) -> None:
     path = tmp_path / "eventLogs-app-1.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(
-            "eventlog_v2_app-1/events_1_app-1.lz4", CODECS["lz4"](two_stage_log().data)
-        )
+        archive.writestr("eventlog_v2_app-1/events_1_app-1.lz4", CODECS["lz4"](two_stage_log().data))
         archive.writestr("eventlog_v2_app-1/appstatus_app-1", b"")
     workload, _ = import_spark(str(path))
     assert_is_two_stage_log(workload)

@@ -102,9 +102,7 @@ def test_a_damaged_job_is_left_out_when_asked(tmp_path: Path) -> None:
         ({"stages": [{"fresh": {}, "first_wave": {}, "rest_wave": {}}], "edges": []}, "0 tasks"),
     ],
 )
-def test_impossible_jobs_are_refused_or_left_out(
-    job: dict[str, object], said: str, tmp_path: Path
-) -> None:
+def test_impossible_jobs_are_refused_or_left_out(job: dict[str, object], said: str, tmp_path: Path) -> None:
     path = written(profile(size_gb=2) + profile(**job), tmp_path)
     with pytest.raises(HistoryError, match=rf"profile.json.gz: .*{said}.*--keep-going"):
         import_wave_profile(str(path))

@@ -84,9 +84,7 @@ def _first_of_each_policy(episodes: Sequence[Episode]) -> list[Episode]:
 
 def _completion_times(episodes: Sequence[Episode], shown: Sequence[Episode]) -> CurvesSection:
     pooled = {
-        first.policy: np.sort(
-            np.concatenate([e.jct_ms for e in episodes if e.policy == first.policy])
-        )
+        first.policy: np.sort(np.concatenate([e.jct_ms for e in episodes if e.policy == first.policy]))
         for first in shown
     }
     curves = [
@@ -127,9 +125,7 @@ def _jobs_over_time(shown: Sequence[Episode], origin_ms: int) -> CurvesSection:
     )
 
 
-def _gantt(
-    logs: Sequence[tuple[Episode, TaskLog]], origin_ms: int, most_tasks: int
-) -> GanttSection:
+def _gantt(logs: Sequence[tuple[Episode, TaskLog]], origin_ms: int, most_tasks: int) -> GanttSection:
     full_at_ms = [int(log.start_ms[most_tasks]) for _, log in logs if len(log.job) > most_tasks]
     last_ms = max(int(episode.completion_ms.max()) for episode, _ in logs)
     end_ms = min(full_at_ms, default=last_ms)
@@ -139,9 +135,7 @@ def _gantt(
         "job."
     )
     if full_at_ms:
-        text += (
-            f" The run is long: tasks that start after {_clock(end_ms - origin_ms)} are left out."
-        )
+        text += f" The run is long: tasks that start after {_clock(end_ms - origin_ms)} are left out."
     first = logs[0][0]
     return GanttSection(
         key="gantt",

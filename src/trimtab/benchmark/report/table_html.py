@@ -39,9 +39,7 @@ def table_html(table: ReportTable, policies: Sequence[str]) -> str:
     with_verdict = any(row.verdict for row in table.rows)
     heads = [_head("Policy", "text", "", lower_is_better=True)]
     for place, column in enumerate(table.columns):
-        heads.append(
-            _head(column.heading, "number", column.unit, lower_is_better=column.lower_is_better)
-        )
+        heads.append(_head(column.heading, "number", column.unit, lower_is_better=column.lower_is_better))
         if place == 0 and with_change:
             heads.append(
                 _head(

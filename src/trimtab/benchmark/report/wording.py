@@ -45,9 +45,7 @@ def headline(table: ReportTable) -> str:
         return "Nothing was measured."
     row = table.rows[place]
     extreme = "lowest" if column.lower_is_better else "highest"
-    sentence = (
-        f"{row.policy} has the {extreme} {_inside(column.heading)}: {_with_interval(best, column)}."
-    )
+    sentence = f"{row.policy} has the {extreme} {_inside(column.heading)}: {_with_interval(best, column)}."
     if row.change is not None and table.reference not in ("", row.policy):
         return f"{sentence} {_against(row.change, table.reference)}"
     return f"{sentence} {_runner_up(table, place, best)}".rstrip()

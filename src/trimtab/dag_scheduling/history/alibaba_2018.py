@@ -122,9 +122,7 @@ def _state_assumptions(report: ImportReport, has_means: bool, extrapolate: bool)
         if has_means
         else "an instance takes as long as its whole task (end - start): all instances ran at once"
     )
-    report.assume(
-        "a job arrives when its first task starts; memory is relative to the largest plan_mem"
-    )
+    report.assume("a job arrives when its first task starts; memory is relative to the largest plan_mem")
     if not extrapolate:
         report.assume("durations do not grow with the number of executors: the trace cannot tell")
 
@@ -152,9 +150,7 @@ def _rows(
         "plan_mem": pl.Float64,
         "mean_instance_duration": pl.Float64,
     }
-    read = [
-        pl.col(name).cast(kind, strict=False).name.suffix("_read") for name, kind in numbers.items()
-    ]
+    read = [pl.col(name).cast(kind, strict=False).name.suffix("_read") for name, kind in numbers.items()]
     garbled = pl.any_horizontal(
         *(pl.col(name).is_not_null() & pl.col(f"{name}_read").is_null() for name in numbers),
         pl.col("job_name").is_null(),
@@ -224,9 +220,7 @@ def _scan(path: Path, *, subset: str | None) -> pl.LazyFrame:
     if "subset" in names:
         if subset is not None:
             frame = frame.filter(pl.col("subset") == subset)
-        frame = frame.with_columns(
-            pl.concat_str("subset", "job_name", separator="-").alias("job_name")
-        )
+        frame = frame.with_columns(pl.concat_str("subset", "job_name", separator="-").alias("job_name"))
     return frame
 
 
@@ -259,8 +253,7 @@ def _stages(
         parents.append([place[parent] for parent in above])
     _refuse_cycle(parents)
     return [
-        _stage(row, above, largest_memory, points, report)
-        for row, above in zip(rows, parents, strict=True)
+        _stage(row, above, largest_memory, points, report) for row, above in zip(rows, parents, strict=True)
     ]
 
 

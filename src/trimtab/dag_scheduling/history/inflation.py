@@ -133,13 +133,9 @@ def extrapolate_jobs(
     Points must be common to all stages: the simulator chooses a point, then looks for values.
     """
     if not targets or min(targets) < 1:
-        raise HistoryError(
-            f"executor points {list(targets)}: give at least one, and each at least 1"
-        )
+        raise HistoryError(f"executor points {list(targets)}: give at least one, and each at least 1")
     curves = [curve for job in jobs for stage in job.stages for curve in _curves(stage)]
-    recorded = {
-        count for job in jobs for stage in job.stages for wave in stage.waves for count in wave
-    }
+    recorded = {count for job in jobs for stage in job.stages for wave in stage.waves for count in wave}
     if curves:
         a, b = fit_shared_inflation(curves)
         origin = f"fitted to {len(curves)} stages and waves seen with several executor counts"
@@ -156,17 +152,12 @@ def extrapolate_jobs(
             "would replace guesses"
         )
     points = sorted(recorded | set(targets))
-    return [
-        JobRecord(job.name, [extrapolate(stage, points, a, b) for stage in job.stages])
-        for job in jobs
-    ]
+    return [JobRecord(job.name, [extrapolate(stage, points, a, b) for stage in job.stages]) for job in jobs]
 
 
 def bucket_points(jobs: Sequence[JobRecord], largest: int = 8) -> list[JobRecord]:
     """Merge executor counts into at most `largest` log-spaced points, the same for all jobs."""
-    counts = sorted(
-        {count for job in jobs for stage in job.stages for wave in stage.waves for count in wave}
-    )
+    counts = sorted({count for job in jobs for stage in job.stages for wave in stage.waves for count in wave})
     if len(counts) <= largest:
         return list(jobs)
     grid = np.unique(np.round(np.geomspace(counts[0], counts[-1], largest)).astype(int))

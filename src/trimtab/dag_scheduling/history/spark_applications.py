@@ -88,17 +88,13 @@ def workload_of_applications(
     for application in applications:
         imported += application_jobs(application, keep_going=keep_going, report=report)
     if not imported:
-        raise HistoryError(
-            f"{report.source}: no finished query or job in it{_why(report)}; {_WAY_OUT}"
-        )
+        raise HistoryError(f"{report.source}: no finished query or job in it{_why(report)}; {_WAY_OUT}")
     imported.sort(key=lambda job: job.arrival_ms)
     report.assume(
         "the executors of a task are all slots of its application at its launch, also when several "
         "queries shared them"
     )
-    jobs = [
-        JobRecord(name, job.stages) for name, job in zip(_names(imported), imported, strict=True)
-    ]
+    jobs = [JobRecord(name, job.stages) for name, job in zip(_names(imported), imported, strict=True)]
     jobs = bucket_points(jobs)
     if extrapolate:
         jobs = extrapolate_jobs(jobs, executor_points, report)
@@ -123,9 +119,7 @@ def _why(report: ImportReport) -> str:
     return f" ({', '.join(found[:4])})" if found else ""
 
 
-def _stage_records(
-    parents: Mapping[int, Sequence[int]], ran: Mapping[int, StageTasks]
-) -> list[StageRecord]:
+def _stage_records(parents: Mapping[int, Sequence[int]], ran: Mapping[int, StageTasks]) -> list[StageRecord]:
     place = {stage_id: position for position, stage_id in enumerate(sorted(parents))}
     return [
         StageRecord(

@@ -99,9 +99,7 @@ class _Server:
             with self._open(path) as answer:
                 return json.load(answer)
         except (ValueError, http.client.HTTPException) as problem:
-            raise HistoryError(
-                f"{self.base}{path}: the answer is not JSON ({problem}); {WAY_OUT}"
-            ) from None
+            raise HistoryError(f"{self.base}{path}: the answer is not JSON ({problem}); {WAY_OUT}") from None
 
     def _open(self, path: str) -> Any:
         try:
@@ -198,9 +196,7 @@ def _from_logs(
         return [read_application(log, keep_going=keep_going, report=report) for log in logs]
 
 
-def _from_tables(
-    server: _Server, attempt: _Attempt, *, report: ImportReport, why: str
-) -> Application:
+def _from_tables(server: _Server, attempt: _Attempt, *, report: ImportReport, why: str) -> Application:
     report.drop(f"event log the server would not give ({why})")
     report.assume(
         "without the event log, a stage waits for those stages of its job that had completed when "

@@ -91,9 +91,7 @@ def find_application_logs(
             report.drop("file that is not a Spark event log")
     logs += [_rolled_log(folder, files, parts) for folder, files in rolled.items()]
     if not logs:
-        raise HistoryError(
-            f"{label}: no Spark event log in it; point to the folder in spark.eventLog.dir"
-        )
+        raise HistoryError(f"{label}: no Spark event log in it; point to the folder in spark.eventLog.dir")
     return sorted(logs, key=lambda log: log.label)
 
 
@@ -205,9 +203,7 @@ def _looks_like_events(part: LogPart) -> bool:
     return head.startswith(EVENT_BEGINNING) or codec_of(head) is not None
 
 
-def _rolled_log(
-    folder: PurePosixPath, files: Sequence[LogPart], parts: Sequence[LogPart]
-) -> ApplicationLog:
+def _rolled_log(folder: PurePosixPath, files: Sequence[LogPart], parts: Sequence[LogPart]) -> ApplicationLog:
     """Rolled files by number; a compacted file stands for itself and all before it."""
     numbered = sorted(((_roll_number(part), part) for part in files), key=lambda pair: pair[0])
     compacted = [order for order, _ in numbered if order[1]]

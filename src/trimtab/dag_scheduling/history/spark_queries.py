@@ -46,9 +46,7 @@ def finished_queries(application: Application, report: ImportReport) -> list[Que
     return sorted(queries, key=lambda query: query.arrival_ms)
 
 
-def stage_parents(
-    query: Query, ran: Mapping[int, StageTasks], report: ImportReport
-) -> dict[int, list[int]]:
+def stage_parents(query: Query, ran: Mapping[int, StageTasks], report: ImportReport) -> dict[int, list[int]]:
     """Stages of the query that ran, each with the stages it waits for.
 
     A skipped stage stands for the stage that really wrote its shuffle output. A job submitted when

@@ -66,11 +66,7 @@ def _columns(application: Application) -> dict[str, Column]:
 
 
 def _announced(application: Application) -> dict[int, int]:
-    return {
-        stage.stage_id: stage.task_count
-        for job in application.jobs.values()
-        for stage in job.stages
-    }
+    return {stage.stage_id: stage.task_count for job in application.jobs.values() for stage in job.stages}
 
 
 def _counted(table: Mapping[str, Column], announced: Mapping[int, int]) -> NDArray[np.bool_]:
@@ -92,9 +88,7 @@ def _counted(table: Mapping[str, Column], announced: Mapping[int, int]) -> NDArr
     return counted
 
 
-def _report_tasks(
-    table: Mapping[str, Column], counted: NDArray[np.bool_], report: ImportReport
-) -> None:
+def _report_tasks(table: Mapping[str, Column], counted: NDArray[np.bool_], report: ImportReport) -> None:
     report.count("task attempts", len(counted))
     left_out = ~counted
     speculative = left_out & (table["is_speculative"] == 1)

@@ -68,16 +68,12 @@ def import_wave_profile(
     return workload, report
 
 
-def read_wave_profile(
-    path: str | Path, *, sizes_gb: Sequence[float] | None = None
-) -> list[JobRecord]:
+def read_wave_profile(path: str | Path, *, sizes_gb: Sequence[float] | None = None) -> list[JobRecord]:
     """The recorded jobs in file order, so that a job's position is its template."""
     return _read(Path(path), sizes_gb=sizes_gb, skipped=None)
 
 
-def _read(
-    path: Path, *, sizes_gb: Sequence[float] | None, skipped: ImportReport | None
-) -> list[JobRecord]:
+def _read(path: Path, *, sizes_gb: Sequence[float] | None, skipped: ImportReport | None) -> list[JobRecord]:
     jobs = []
     for position, about in enumerate(_job_entries(path)):
         try:
@@ -171,9 +167,7 @@ def _wave(durations: Mapping[str, Sequence[float]]) -> dict[int, list[int]]:
     return {int(count): [round(value) for value in values] for count, values in durations.items()}
 
 
-def _cleaned(
-    first: Mapping[int, Sequence[int]], fresh: Mapping[int, Sequence[int]]
-) -> dict[int, list[int]]:
+def _cleaned(first: Mapping[int, Sequence[int]], fresh: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
     """Remove the fresh tasks, which `first_wave` also lists; an empty count borrows from below."""
     cleaned: dict[int, list[int]] = {}
     below: list[int] = []

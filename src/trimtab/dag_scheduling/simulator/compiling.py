@@ -48,7 +48,8 @@ def jit(function: Callable[..., Any], **options: bool) -> Any:
     before = numba.core.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
     numba.core.config.CACHE_DIR = str(_FOLDER)  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        return numba.njit(cache=True, error_model="numpy", _nrt=False, **options)(function)
+        settings: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False, **options}
+        return numba.njit(**settings)(function)
     finally:
         numba.core.config.CACHE_DIR = before  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -51,4 +51,5 @@ def draw_duration_ms(s: State, t: Tables, stage: int, task: int, wave: int, exec
         point = t.points["right"][executors]
     place = (s.stages["row"][stage] * 3 + wave) * t.point_count + point
     position = np.int64(((number & _LOW) * np.uint64(t.draws["count"][place])) >> _32)
-    return np.int64(t.durations_ms[t.draws["offset"][place] + position]) + t.draws["extra_ms"][place]
+    duration = t.durations_ms[t.draws["offset"][place] + position]
+    return duration + t.draws["extra_ms"][place]  # pyright: ignore[reportReturnType]

@@ -97,7 +97,7 @@ def first_schedulable(s: State, t: Tables, memory: float, except_slot: int) -> i
             for stage in range(first, first + s.slots["stage_count"][slot]):
                 if s.stages["schedulable"][stage] and s.stages["memory"][stage] <= memory:
                     return stage
-    return NOWHERE
+    return NOWHERE  # pyright: ignore[reportReturnType]
 
 
 @jit
@@ -210,7 +210,7 @@ def first_promise(s: State, t: Tables, source_stage: int, executor_class: int) -
     entry = s.scalar[POOL_HEAD] if source_stage == NOWHERE else s.stages["promise_head"][source_stage]
     while entry != NOWHERE and s.promises["executor_class"][entry] != executor_class:
         entry = s.promises["following"][entry]
-    return entry
+    return entry  # pyright: ignore[reportReturnType]
 
 
 @jit

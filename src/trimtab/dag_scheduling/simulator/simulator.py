@@ -90,6 +90,13 @@ class Simulator:
         return self.snapshot
 
     @property
+    def tables(self) -> Tables:
+        """What the workload and the cluster fix for the whole episode."""
+        if self._tables is None:
+            raise TrimtabError("no episode is running; call reset(workload, seed) first")
+        return self._tables
+
+    @property
     def _running_state(self) -> State:
         if self._state is None:
             raise TrimtabError("no episode is running; call reset(workload, seed) first")
@@ -98,7 +105,7 @@ class Simulator:
     @property
     def snapshot(self) -> Snapshot:
         """What may be known now; views that change with the next step."""
-        return replay.look_from_python(self._running_state, self._tables)
+        return replay.look_from_python(self._running_state, self.tables)
 
     @property
     def events(self) -> int:
@@ -166,8 +173,7 @@ class Simulator:
 
     def _settle(self, policy: str = "the policy") -> None:
         """Make room for more jobs, or say why the episode cannot go on."""
-        tables = self._tables
-        assert tables is not None
+        tables = self.tables
         while self._status == events.NEED_SLOTS:
             self._state = grow(self._running_state, tables)
             with np.errstate(over="ignore"):

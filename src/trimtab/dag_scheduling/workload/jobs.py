@@ -131,7 +131,7 @@ def save_workload(workload: Workload, path: Path) -> None:
     }
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as file:
-        np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)
+        np.savez_compressed(file, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
     partial.replace(path)
 
 

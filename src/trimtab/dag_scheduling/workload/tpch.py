@@ -165,18 +165,20 @@ def _job(
     records = []
     for position, stage in enumerate(stages):
         tasks = _tasks(stage, size_gb)
-        waves = [
+        fresh, first, later = (
             {
                 point: np.maximum(mean * spread, 1.0).round().astype(int).tolist()
                 for point, mean in zip(POINTS, means, strict=True)
             }
             for means in calibration.means_ms(stage, size_gb).values()
-        ]
+        )
         records.append(
             StageRecord(
                 tasks,
                 stage.parents,
-                *waves,
+                fresh,
+                first,
+                later,
                 name=f"{'scan' if stage.is_scan else 'shuffle'} {position}",
                 usual_ms=float(calibration.work_ms(stage, size_gb).mean()) / tasks,
             )
