@@ -18,7 +18,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -63,10 +63,6 @@ class Settings(BaseModel):
         allow_inf_nan=False,
         ser_json_inf_nan="constants",
     )
-
-    if TYPE_CHECKING:  # frozen models hash by their fields; type checkers cannot see it
-
-        def __hash__(self) -> int: ...
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

@@ -260,9 +260,12 @@ def _task_log(state: State) -> TaskLog:
     )
 
 
-@lru_cache(maxsize=8)
 def tables_for(profile: Profile, cluster: Cluster) -> Tables:
-    return make_tables(profile, cluster)
+    """The tables of a profile on a cluster, made once."""
+    return _cached_tables(profile, cluster)  # pyright: ignore[reportArgumentType]  # frozen, so hashable
+
+
+_cached_tables = lru_cache(maxsize=8)(make_tables)
 
 
 @cache
@@ -275,7 +278,7 @@ def _alone_ms(workload: Workload, cluster: Cluster) -> NDArray[np.int64]:
     """How long each job takes alone on the cluster, taking all it can (FIFO), for slowdowns."""
     times = np.zeros(workload.profile.template_count, np.int64)
     for kind in np.unique(workload.template):
-        times[kind] = _kind_alone_ms(workload.profile, cluster, int(kind))
+        times[kind] = _kind_alone_ms(workload.profile, cluster, int(kind))  # pyright: ignore[reportArgumentType]
     return times[workload.template]
 
 
