@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from trimtab.benchmark.tune import _search, tunable_policies, tune
 from trimtab.benchmark.tuned import TunedValues
 from trimtab.core.errors import SettingsError
 from trimtab.dag_scheduling.heuristics import Parameter
+from trimtab.dag_scheduling.workload import save_workload
+from trimtab.dag_scheduling.workload.presets import WorkloadSettings
+from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
 
 def test_only_training_seeds_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +51,18 @@ def test_tuned_values_come_back_from_their_file(tmp_path: Path) -> None:
     assert back.find("weighted-fair", suite, busy) is None
     assert back.find("tetris", suite, quiet) is None
     assert len(back.with_entries([found.entry]).entries) == 1
+
+
+def test_values_tuned_on_older_jobs_are_not_found(tmp_path: Path) -> None:
+    path = tmp_path / "mine.workload"
+    suite = small_suite(workload=WorkloadSettings(name=str(path), jobs=3))
+    (scenario,) = suite.scenarios()
+    save_workload(tiny_workload("three-sizes"), path)
+    known = TunedValues([tune("tetris", suite, scenario).entry])
+    assert known.find("tetris", suite, scenario) is not None
+    save_workload(tiny_workload("two-jobs"), path)
+    os.utime(path, ns=(1, 1))
+    assert known.find("tetris", suite, scenario) is None
 
 
 def line(name: str, low: float, high: float, points: int, usual: float) -> Parameter:

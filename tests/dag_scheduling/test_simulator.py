@@ -272,3 +272,71 @@ def test_problem_and_rules_live_without_numba(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "executors=2" in done.stdout
+
+
+OWN_RULE = """
+import numpy as np
+from trimtab.dag_scheduling.heuristics import leave, next_stage, send
+
+def own(snapshot, parameters):
+    order = np.argsort({key})  # allocates
+    for place in order:
+        stage = next_stage(snapshot, snapshot.jobs[place])
+        if stage != -1:
+            return send(snapshot, stage, snapshot.executor_count)
+    return leave(snapshot)
+"""
+
+
+def test_an_edited_rule_is_compiled_anew(tmp_path):
+    """Two versions that differ in one name only; the second must not find the first in the cache."""
+    one = StageRecord(tasks=1, fresh={1: [500]})
+    workload, cluster = workload_of(one, jobs=2), Cluster(executors=1)
+    completions = []
+    for key in ("snapshot.job_id[snapshot.jobs]", "-snapshot.job_id[snapshot.jobs]"):
+        source = OWN_RULE.format(key=key)
+        file = tmp_path / "own_rule.py"
+        file.write_text(source)
+        names: dict = {"__name__": "own_rule"}
+        exec(compile(source, str(file), "exec"), names)
+        completions.append(simulate(workload, Rule("own", names["own"]), cluster).completion_ms.tolist())
+    assert completions == [[2500, 5000], [5000, 2500]]
+
+
+def test_rules_that_cannot_be_compiled_are_refused_in_one_line():
+    limit = 3
+
+    def closed_over(snapshot, parameters):
+        return Action(0, limit, 0)
+
+    def with_words(snapshot, parameters):
+        return {"stage": object()}
+
+    for function, message in [
+        (closed_over, "uses variables of the function around it"),
+        (with_words, "'with_words' cannot be compiled"),
+    ]:
+        if function is with_words and not compiles():
+            continue
+        with pytest.raises(TrimtabError, match=message) as caught:
+            simulate(workload_of(THREE_WAVES), Rule(function.__name__, function), Cluster(executors=1))
+        assert "\n" not in str(caught.value)
+
+
+def compiles() -> bool:
+    """False in the coverage run, where compiled code runs as plain Python."""
+    import numba
+
+    return not numba.config.DISABLE_JIT
+
+
+def test_rules_may_call_each_other(tmp_path):
+    """A fingerprint of rules that call each other ends."""
+    from trimtab.dag_scheduling.simulator.compiling import fingerprint
+
+    names: dict = {}
+    exec(
+        "def ping(n):\n    return pong(n - 1) if n else 0\ndef pong(n):\n    return ping(n - 1) if n else 1\n",
+        names,
+    )
+    assert fingerprint(names["ping"]) != fingerprint(names["pong"])

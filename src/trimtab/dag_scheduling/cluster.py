@@ -11,9 +11,9 @@ __all__ = ["CORRECTIONS", "Cluster", "Correction", "ExecutorClass"]
 Correction = Literal["interpolation", "all_points", "warm_waiting", "offer_idle", "backup_stays"]
 CORRECTIONS: dict[Correction, str] = {
     "interpolation": "between two recorded numbers of executors the nearer one is used more often",
-    "all_points": "every recorded number of executors is used, also below 5 and above 100",
+    "all_points": "every recorded number of executors is used, not only 5, 10, 20, 40, 50, 60, 80 and 100",
     "warm_waiting": "an executor that waits at its own job does not pay a fresh start again",
-    "offer_idle": "idle executors are offered whenever a stage or job ends or a job arrives",
+    "offer_idle": "idle executors are offered whenever a stage becomes runnable, a job ends or a job arrives",
     "backup_stays": "the backup rule never 'moves' an executor to the job it is already at",
 }
 """What the default rules change in those of the published simulator."""

@@ -66,7 +66,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "seed": (0.0, 1e9),
 }
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
-_KAPPAS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.2, 2.0, 3.0, 5.0, 8.0)
+_KAPPAS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.2, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
 _POWERS = tuple(round(0.05 * step, 2) for step in range(21))
 
 

@@ -14,9 +14,12 @@ from typing import Any
 
 import numba
 import numba.core.config
+import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-__all__ = ["cache_folder", "compiled", "inlined", "jit", "specialise"]
+from trimtab.core.errors import TrimtabError
+
+__all__ = ["cache_folder", "compiled", "fingerprint", "inlined", "jit", "specialise"]
 
 _PACKAGE = Path(__file__).parent
 _SOURCES = [
@@ -36,19 +39,25 @@ def cache_folder() -> Path:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """For small functions on the hot path: handing over a state of twenty arrays costs more than they do."""
+    """For small functions on the hot path: handing over a state of ten arrays costs more than they do."""
     return jit(function, forceinline=True)
 
 
-def jit(function: Callable[..., Any], **options: bool) -> Any:
+def jit(function: Callable[..., Any], *, forceinline: bool = False, counted: bool = False) -> Any:
     """`numba.njit` with the cache in our folder; other users of numba keep their own.
 
-    Reference counting is off: the engine allocates nothing, and counting took three quarters of its time.
+    The engine allocates nothing, so it goes without reference counting (`counted`), which took three
+    quarters of its time. Functions typed at a prompt have no file and are not cached.
     """
+    settings: dict[str, Any] = {
+        "cache": Path(function.__code__.co_filename).is_file(),
+        "error_model": "numpy",
+        "forceinline": forceinline,
+        "_nrt": counted,
+    }
     before = numba.core.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
     numba.core.config.CACHE_DIR = str(_FOLDER)  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        settings: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False, **options}
         return numba.njit(**settings)(function)
     finally:
         numba.core.config.CACHE_DIR = before  # pyright: ignore[reportAttributeAccessIssue]
@@ -58,46 +67,53 @@ def compiled(function: Callable[..., Any]) -> Any:
     """Compile a plain function together with the plain functions it calls.
 
     Rules are written without numba, so that they run live on numpy alone; here each becomes a compiled
-    twin whose calls lead to compiled twins.
+    twin whose calls lead to compiled twins. Rules from outside may allocate, so theirs are counted.
     """
     if isinstance(function, Dispatcher) or numba.core.config.DISABLE_JIT:  # pyright: ignore[reportAttributeAccessIssue]
         return function
     if function not in _compiled:
-        _compiled[function] = specialise(function, {}, _fingerprint(function))
+        _compiled[function] = specialise(
+            function, {}, fingerprint(function), counted=not function.__module__.startswith("trimtab.")
+        )
     return _compiled[function]
 
 
-def specialise(function: Callable[..., Any], replacements: dict[str, Any], label: str) -> Any:
+def specialise(
+    function: Callable[..., Any], replacements: dict[str, Any], label: str, *, counted: bool = False
+) -> Any:
     """Compile a copy of `function` in which some global names mean something else.
 
     The label becomes part of its name, hence of its place in the cache.
     """
     plain = getattr(function, "py_func", function)
+    if plain.__closure__:
+        raise TrimtabError(
+            f"rule {plain.__name__!r} uses variables of the function around it, which cannot be compiled; "
+            "define it at the top of a module, or give simulate() an object with decide()"
+        )
     names = plain.__globals__ | replacements
     for name in plain.__code__.co_names:
-        if isinstance(names.get(name), types.FunctionType):
+        if isinstance(names.get(name), types.FunctionType) and names[name] is not plain:
             names[name] = compiled(names[name])
     copy = types.FunctionType(plain.__code__, names, f"{plain.__name__}_{label}", plain.__defaults__)
     copy.__qualname__ = copy.__name__
     copy.__module__ = plain.__module__
     if numba.core.config.DISABLE_JIT:  # pyright: ignore[reportAttributeAccessIssue]
         return copy
-    return jit(copy)
+    return jit(copy, counted=counted)
 
 
-def _fingerprint(function: Callable[..., Any]) -> str:
-    """Changes when the function, or a plain function it calls, changes."""
+def fingerprint(function: Callable[..., Any], seen: frozenset[Any] = frozenset()) -> str:
+    """Changes when the function changes, or a plain function or constant it uses."""
     code = function.__code__
-    parts = [
-        code.co_code.hex(),
-        repr([c for c in code.co_consts if not isinstance(c, types.CodeType)]),
-    ]
+    constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+    parts = [code.co_code.hex(), repr(constants), repr(code.co_names), repr(function.__defaults__)]
     for name in code.co_names:
-        called = function.__globals__.get(name)
-        if isinstance(called, types.FunctionType) and called is not function:
-            parts.append(_fingerprint(called))
-        elif isinstance(called, int | float):
-            parts.append(f"{name}={called}")
+        used = function.__globals__.get(name)
+        if isinstance(used, types.FunctionType) and used not in seen:
+            parts.append(fingerprint(used, seen | {function}))
+        elif isinstance(used, int | float | str | bytes | tuple | np.generic | np.ndarray):
+            parts.append(f"{name}={used!r}")
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:12]
 
 

@@ -6,6 +6,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from trimtab.core.environment import Transition
@@ -15,7 +16,7 @@ from trimtab.dag_scheduling.episode import Episode, TaskLog
 from trimtab.dag_scheduling.heuristics import Rule, fifo
 from trimtab.dag_scheduling.problem import Action, Snapshot, decode
 from trimtab.dag_scheduling.simulator import events, replay
-from trimtab.dag_scheduling.simulator.compiling import compiled, specialise
+from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, specialise
 from trimtab.dag_scheduling.simulator.state import (
     BUSY,
     COST,
@@ -152,8 +153,15 @@ class Simulator:
         function = _player(rule.function)
         parameters = np.array(rule.values, np.float64)
         while not self.ended:
-            with np.errstate(over="ignore"):
-                self._status = function(self._running_state, self._tables, self._status, parameters)
+            try:
+                with np.errstate(over="ignore"):
+                    self._status = function(self._running_state, self._tables, self._status, parameters)
+            except NumbaError as problem:
+                reason = str(problem).strip().splitlines()[0]
+                raise TrimtabError(
+                    f"rule {rule.name!r} cannot be compiled ({reason}); use loops, numbers and arrays only, "
+                    "or give simulate() an object with decide()"
+                ) from problem
             self._settle(rule.name)
         self._take_reward()
 
@@ -271,7 +279,7 @@ _cached_tables = lru_cache(maxsize=8)(make_tables)
 @cache
 def _player(function: Any) -> Any:
     rule = compiled(function)
-    return specialise(replay.play, {"decide": rule}, f"{function.__name__}_{rule.__name__[-12:]}")
+    return specialise(replay.play, {"decide": rule}, f"{function.__name__}_{fingerprint(function)}")
 
 
 def _alone_ms(workload: Workload, cluster: Cluster) -> NDArray[np.int64]:

@@ -89,7 +89,6 @@ class _Calibration:
         return in_first * means["first"] + (tasks - in_first) * means["later"]
 
 
-@lru_cache(maxsize=4)
 def tpch_profile(sizes_gb: Sequence[float] = TPCH_SIZES_GB) -> Profile:
     """The 22 queries at some input sizes, with 5 to 100 executors.
 
@@ -98,6 +97,11 @@ def tpch_profile(sizes_gb: Sequence[float] = TPCH_SIZES_GB) -> Profile:
     """
     if not sizes_gb or min(sizes_gb) <= 0:
         raise WorkloadError(f"TPC-H input sizes {list(sizes_gb)}: need at least one, each above 0 GB")
+    return _profile(tuple(sizes_gb))
+
+
+@lru_cache(maxsize=4)
+def _profile(sizes_gb: tuple[float, ...]) -> Profile:
     queries, spread = _recorded()
     calibration = _calibrate(queries)
     return build_profile(
