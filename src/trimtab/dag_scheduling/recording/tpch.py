@@ -54,7 +54,7 @@ SPARK_SETTINGS: dict[str, str] = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
-    # With either of these two on, one query becomes many small jobs whose DAG changes between runs.
+    # Both would cut one query into many small jobs and choose the plan while it runs.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.shuffle.partitions": "16",
