@@ -118,3 +118,28 @@ def test_bad_settings_name_the_field(flags: dict[str, object], said: str) -> Non
     with pytest.raises(SettingsError) as caught:
         load_settings(WorkloadSettings, None, flags)
     assert said in str(caught.value)
+
+
+def test_a_trace_is_split_by_time(tmp_path):
+    """Training episodes come from the first 70 % of the jobs, test episodes from the rest."""
+    from trimtab.dag_scheduling.workload import poisson, save_workload
+    from trimtab.dag_scheduling.workload.synthetic import synthetic_profile
+
+    trace = poisson(synthetic_profile(0), jobs=100, mean_gap_ms=1000.0, seed=3)
+    path = tmp_path / "my.workload"
+    save_workload(trace, path)
+    settings = WorkloadSettings(name=str(path), jobs=10, arrivals="trace")
+    rows = [trace.template[start : start + 10].tolist() for start in range(91)]
+    for part, places in (("training", range(61)), ("test", range(70, 91))):
+        starts = set()
+        for seed in range(40):
+            drawn = draw_workload(settings, executors=5, seed=seed, part=part)
+            start = rows.index(drawn.template.tolist())
+            assert start in places
+            assert drawn.arrival_ms[0] == 0
+            starts.add(start)
+        assert len(starts) > 5
+    first = draw_workload(settings, executors=5, seed=9)
+    assert first.template.tolist() == rows[0]
+    with pytest.raises(WorkloadError, match="test part has 30 of 100 jobs, an episode needs 40"):
+        draw_workload(settings.model_copy(update={"jobs": 40}), executors=5, seed=1, part="test")

@@ -63,9 +63,10 @@ class Workers:
             return
         if kind is not None:
             # After an error (or Ctrl-C) nobody waits for what is still being played.
+            # Not cancelled: on Python 3.11 a pool that loses its processes trips over cancelled futures.
             for child in self._children:
                 child.terminate()
-        self._pool.shutdown(wait=kind is None, cancel_futures=True)
+        self._pool.shutdown(wait=True)
 
     def play(self, units: Sequence[Unit], progress: Progress | None = None) -> list[list[Episode]]:
         """Play every unit; entry i of the answer holds the episodes of unit i, by policy."""

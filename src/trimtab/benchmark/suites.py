@@ -120,7 +120,8 @@ class DagSuite(Settings):
 
     def draw(self, scenario: Scenario, seed: int) -> Workload:
         """Draw the jobs every policy meets under this seed."""
-        return draw_workload(scenario.workload, executors=self.cluster.executors, seed=seed)
+        part = "test" if seed >= FIRST_TEST_SEED else "training"
+        return draw_workload(scenario.workload, executors=self.cluster.executors, seed=seed, part=part)
 
 
 def four_classes(executors: int) -> tuple[ExecutorClass, ...]:

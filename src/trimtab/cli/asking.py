@@ -44,16 +44,19 @@ def suite_settings(
     elif arrivals in ("batch", "trace"):
         flags["loads"] = ()
     if arrivals == "trace" and jobs is None and workload is not None:
-        flags["workload.jobs"] = _all_jobs(workload)
+        flags["workload.jobs"] = _jobs_in_a_stretch(workload)
     return load_settings(kind, settings, flags)
 
 
-def _all_jobs(workload: str) -> int | None:
+def _jobs_in_a_stretch(workload: str) -> int | None:
+    """Half of a trace's test part, so that test episodes differ and are still long."""
     from trimtab.dag_scheduling.workload import Workload
-    from trimtab.dag_scheduling.workload.presets import find_source
+    from trimtab.dag_scheduling.workload.presets import find_source, training_jobs
 
     source = find_source(workload)
-    return source.job_count if isinstance(source, Workload) else None
+    if not isinstance(source, Workload):
+        return None
+    return max(1, (source.job_count - training_jobs(source)) // 2)
 
 
 def check_names(asked: DagSuite, tuned: TunedValues) -> None:

@@ -7,6 +7,7 @@ is named after everything the engine is made of: change a line and the engine co
 from __future__ import annotations
 
 import hashlib
+import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from numba.core.dispatcher import Dispatcher
 
 from trimtab.core.errors import TrimtabError
 
-__all__ = ["cache_folder", "compiled", "fingerprint", "inlined", "jit", "specialise"]
+__all__ = ["cache_folder", "compiled", "fingerprint", "inlined", "is_importable", "jit", "specialise"]
 
 _PACKAGE = Path(__file__).parent
 _SOURCES = [
@@ -43,14 +44,16 @@ def inlined(function: Callable[..., Any]) -> Any:
     return jit(function, forceinline=True)
 
 
-def jit(function: Callable[..., Any], *, forceinline: bool = False, counted: bool = False) -> Any:
+def jit(
+    function: Callable[..., Any], *, forceinline: bool = False, counted: bool = False, cached: bool = True
+) -> Any:
     """`numba.njit` with the cache in our folder; other users of numba keep their own.
 
     The engine allocates nothing, so it goes without reference counting (`counted`), which took three
-    quarters of its time. Functions typed at a prompt have no file and are not cached.
+    quarters of its time.
     """
     settings: dict[str, Any] = {
-        "cache": Path(function.__code__.co_filename).is_file(),
+        "cache": cached,
         "error_model": "numpy",
         "forceinline": forceinline,
         "_nrt": counted,
@@ -73,13 +76,30 @@ def compiled(function: Callable[..., Any]) -> Any:
         return function
     if function not in _compiled:
         _compiled[function] = specialise(
-            function, {}, fingerprint(function), counted=not function.__module__.startswith("trimtab.")
+            function,
+            {},
+            fingerprint(function),
+            counted=not function.__module__.startswith("trimtab."),
+            cached=is_importable(function),
         )
     return _compiled[function]
 
 
+def is_importable(function: Callable[..., Any]) -> bool:
+    """Whether another process can find the function by name; only then may its code be kept on disk."""
+    home = sys.modules.get(function.__module__)
+    return (
+        getattr(home, function.__name__, None) is function and Path(function.__code__.co_filename).is_file()
+    )
+
+
 def specialise(
-    function: Callable[..., Any], replacements: dict[str, Any], label: str, *, counted: bool = False
+    function: Callable[..., Any],
+    replacements: dict[str, Any],
+    label: str,
+    *,
+    counted: bool = False,
+    cached: bool = True,
 ) -> Any:
     """Compile a copy of `function` in which some global names mean something else.
 
@@ -100,7 +120,7 @@ def specialise(
     copy.__module__ = plain.__module__
     if numba.core.config.DISABLE_JIT:  # pyright: ignore[reportAttributeAccessIssue]
         return copy
-    return jit(copy, counted=counted)
+    return jit(copy, counted=counted, cached=cached)
 
 
 def fingerprint(function: Callable[..., Any], seen: frozenset[Any] = frozenset()) -> str:

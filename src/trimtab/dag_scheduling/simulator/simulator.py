@@ -16,7 +16,7 @@ from trimtab.dag_scheduling.episode import Episode, TaskLog
 from trimtab.dag_scheduling.heuristics import Rule, fifo
 from trimtab.dag_scheduling.problem import Action, Snapshot, decode
 from trimtab.dag_scheduling.simulator import events, replay
-from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, specialise
+from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, is_importable, specialise
 from trimtab.dag_scheduling.simulator.state import (
     BUSY,
     COST,
@@ -279,7 +279,8 @@ _cached_tables = lru_cache(maxsize=8)(make_tables)
 @cache
 def _player(function: Any) -> Any:
     rule = compiled(function)
-    return specialise(replay.play, {"decide": rule}, f"{function.__name__}_{fingerprint(function)}")
+    label = f"{function.__name__}_{fingerprint(function)}"
+    return specialise(replay.play, {"decide": rule}, label, cached=is_importable(function))
 
 
 def _alone_ms(workload: Workload, cluster: Cluster) -> NDArray[np.int64]:

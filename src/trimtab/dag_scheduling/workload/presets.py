@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from trimtab.core.errors import RegistryError, WorkloadError
-from trimtab.core.randomness import split, uniform
+from trimtab.core.randomness import integers, split, uniform
 from trimtab.core.registry import WORKLOAD_ENTRY_POINTS, Registry
 from trimtab.core.settings import Field, Settings, model_validator
 from trimtab.dag_scheduling.workload.jobs import Workload, batch, load_workload, poisson
@@ -30,6 +30,7 @@ __all__ = [
     "draw_workload",
     "find_source",
     "mean_gap_ms",
+    "training_jobs",
     "with_random_memory",
 ]
 
@@ -37,6 +38,10 @@ Source = Profile | Workload
 """Kinds of jobs to draw from, or jobs with arrivals of their own."""
 
 PREFIX = "dag/"
+TRAINING_SHARE = 0.7
+"""Share of a trace, from its beginning, that rules are tuned on; the rest is for tests."""
+
+Part = Literal["all", "training", "test"]
 _HERE = "trimtab.dag_scheduling.workload.presets"
 
 WORKLOADS: Registry[Callable[[str], Source]] = Registry(
@@ -65,7 +70,7 @@ class WorkloadSettings(Settings):
         default=20,
         ge=1,
         le=1_000_000,
-        description="Jobs per episode; of a trace, the first so many.",
+        description="Jobs per episode; of a trace, so many in a row.",
     )
     arrivals: Literal["batch", "poisson", "trace"] = Field(
         default="batch",
@@ -95,13 +100,20 @@ class WorkloadSettings(Settings):
         return self
 
 
-def draw_workload(settings: WorkloadSettings, *, executors: int, seed: int) -> Workload:
-    """Draw the jobs of one episode; the same seed gives the same jobs to every policy."""
+def draw_workload(settings: WorkloadSettings, *, executors: int, seed: int, part: Part = "all") -> Workload:
+    """Draw the jobs of one episode; the same seed gives the same jobs to every policy.
+
+    A trace is split by time: of its first 70 % (training) or the rest (test) an episode takes so many
+    jobs in a row, from a place that depends on the seed. With `all`, it is the beginning of the trace.
+    """
     source = find_source(settings.name)
     if settings.random_memory:
         source = _with_memory(source)
     if settings.arrivals == "trace":
-        return _first_jobs(_as_trace(source, settings.name), settings.jobs)
+        trace = _as_trace(source, settings.name)
+        if part == "all":
+            return _jobs_in_a_row(trace, 0, settings.jobs)
+        return _stretch(trace, settings.jobs, seed, part)
     profile = source if isinstance(source, Profile) else source.profile
     if settings.arrivals == "batch":
         return batch(profile, jobs=settings.jobs, seed=seed, source=settings.name)
@@ -207,10 +219,29 @@ def _as_trace(source: Source, name: str) -> Workload:
     raise WorkloadError(f"workload {name!r} has no arrivals of its own; use arrivals = batch or poisson")
 
 
-def _first_jobs(workload: Workload, jobs: int) -> Workload:
-    if jobs >= workload.job_count:
-        return workload
-    return replace(workload, template=workload.template[:jobs], arrival_ms=workload.arrival_ms[:jobs])
+def training_jobs(trace: Workload) -> int:
+    """How many jobs of a trace, from its beginning, belong to training."""
+    return int(trace.job_count * TRAINING_SHARE)
+
+
+def _stretch(trace: Workload, jobs: int, seed: int, part: Part) -> Workload:
+    cut = training_jobs(trace)
+    first, last = (0, cut) if part == "training" else (cut, trace.job_count)
+    if last - first < jobs:
+        raise WorkloadError(
+            f"{trace.provenance.source}: its {part} part has {last - first} of {trace.job_count} jobs, an "
+            f"episode needs {jobs}; lower jobs, or use arrivals = batch"
+        )
+    places = last - first - jobs + 1
+    start = first + int(integers(split(seed, "stretch"), 0, low=0, high=places))
+    return _jobs_in_a_row(trace, start, jobs)
+
+
+def _jobs_in_a_row(trace: Workload, start: int, jobs: int) -> Workload:
+    """Some consecutive jobs, re-timed to begin at 0."""
+    chosen = slice(start, start + jobs)
+    arrival_ms = trace.arrival_ms[chosen]
+    return replace(trace, template=trace.template[chosen], arrival_ms=arrival_ms - arrival_ms[0])
 
 
 def _refuse_variant(name: str, variant: str) -> None:
