@@ -17,6 +17,7 @@ __all__ = ["shown_result", "write_results"]
 
 # Panels of the Gantt picture: more do not fit on a page.
 MOST_PANELS = 4
+MOST_LINES = 6
 # A sweep is shown in pictures at the load nearest to this one.
 SHOWN_LOAD = 0.8
 
@@ -106,13 +107,25 @@ def _episodes_for_report(result: ScenarioResult, recorded: Sequence[Episode]) ->
 def _write_sweep(run: RunFolder, comparison: Comparison) -> list[str]:
     from trimtab.benchmark.figures import load_sweep
 
-    loads = [result for result in comparison.results if result.scenario.load is not None]
+    shown = _lines(comparison)
     rows = [
         (row.policy, result.scenario.load or 0.0, row.metrics[MEASURE])
-        for result in loads
+        for result in comparison.results
         for row in result.rows
+        if row.policy in shown
     ]
     names = ["load_sweep.png", "load_sweep.svg"]
     for name in names:
         load_sweep(rows, run.path / name)
     return names
+
+
+def _lines(comparison: Comparison) -> list[str]:
+    """The baseline and the best over all loads; hopeless ones would press the others into one line."""
+    total: dict[str, float] = {}
+    for result in comparison.results:
+        for row in result.rows:
+            total[row.policy] = total.get(row.policy, 0.0) + row.metrics[MEASURE].value
+    best_first = sorted(total, key=total.__getitem__)
+    others = [policy for policy in best_first if policy != comparison.baseline]
+    return [comparison.baseline, *others[: MOST_LINES - 1]]
