@@ -12,7 +12,7 @@ from trimtab.benchmark import playing
 from trimtab.benchmark.answer import answer, reasons
 from trimtab.benchmark.compare import MEASURE, Comparison, compare, line_up
 from trimtab.benchmark.playing import Unit, is_compiled, play_units
-from trimtab.benchmark.results import shown_result, write_results
+from trimtab.benchmark.results import _lines, shown_result, write_results
 from trimtab.benchmark.suites import BatchSuite, StreamSuite
 from trimtab.benchmark.tables import as_plain, markdown, report_table, terminal_table
 from trimtab.benchmark.tuned import TunedEntry, TunedValues, scenario_ground, shipped_tuned_values
@@ -226,6 +226,9 @@ def test_a_load_sweep_has_a_table_per_load_and_a_figure(tmp_path: Path) -> None:
         run, found, command="trimtab compare", policies=RULES, tuned=TunedValues(), began="today"
     )
     assert "load_sweep.png" in files
+    everybody = ["fifo", "fair", "sjf-cp", "weighted-fair", "tetris", "capped-srpt", "random"]
+    lines = _lines(compare(small_stream(), policies=everybody))
+    assert (len(lines), lines[0]) == (6, "fair")
     assert (run.path / "load_sweep.svg").stat().st_size > 500
     assert markdown(found).count("| policy |") == 2
 
