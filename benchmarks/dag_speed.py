@@ -93,6 +93,7 @@ print(time.perf_counter() - start)
 
 def run(*command: str, home: str | None = None) -> tuple[float, str]:
     environment = os.environ | ({"HOME": home} if home else {})
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a user keeps compiled modules
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT)
     return time.perf_counter() - start, done.stdout

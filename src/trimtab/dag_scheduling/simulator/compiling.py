@@ -20,7 +20,16 @@ from numba.core.dispatcher import Dispatcher
 
 from trimtab.core.errors import TrimtabError
 
-__all__ = ["cache_folder", "compiled", "fingerprint", "inlined", "is_importable", "jit", "specialise"]
+__all__ = [
+    "cache_folder",
+    "compiled",
+    "fingerprint",
+    "inlined",
+    "is_importable",
+    "jit",
+    "merged",
+    "specialise",
+]
 
 _PACKAGE = Path(__file__).parent
 _SOURCES = [
@@ -44,8 +53,18 @@ def inlined(function: Callable[..., Any]) -> Any:
     return jit(function, forceinline=True)
 
 
+def merged(function: Callable[..., Any]) -> Any:
+    """For functions with one caller: compiled as a part of it, not by themselves first."""
+    return jit(function, inline="always")
+
+
 def jit(
-    function: Callable[..., Any], *, forceinline: bool = False, counted: bool = False, cached: bool = True
+    function: Callable[..., Any],
+    *,
+    inline: str = "never",
+    forceinline: bool = False,
+    counted: bool = False,
+    cached: bool = True,
 ) -> Any:
     """`numba.njit` with the cache in our folder; other users of numba keep their own.
 
@@ -56,6 +75,7 @@ def jit(
         "cache": cached,
         "error_model": "numpy",
         "forceinline": forceinline,
+        "inline": inline,
         "_nrt": counted,
     }
     before = numba.core.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]

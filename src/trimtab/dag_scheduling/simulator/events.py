@@ -10,7 +10,7 @@ The rules are those of Decima's simulator (SIGCOMM'19), with corrections that ca
 
 from __future__ import annotations
 
-from trimtab.dag_scheduling.simulator.compiling import inlined, jit
+from trimtab.dag_scheduling.simulator.compiling import inlined, jit, merged
 from trimtab.dag_scheduling.simulator.draws import luck_of
 from trimtab.dag_scheduling.simulator.moves import (
     NO_EVENT,
@@ -146,7 +146,7 @@ def advance(s: State, t: Tables) -> int:
                     end_event(s, t, s.tournament["executor"][1])
 
 
-@inlined
+@merged
 def continue_stages(s: State, t: Tables, before_ms: int) -> None:
     """The common case in a tight loop: a task ends and its executor begins the stage's next one."""
     while True:
@@ -164,7 +164,7 @@ def continue_stages(s: State, t: Tables, before_ms: int) -> None:
         begin_task(s, t, executor, stage, LATER_WAVE)
 
 
-@inlined
+@merged
 def end_event(s: State, t: Tables, executor: int) -> None:
     """An executor's pending event has come: it arrives at a job, or it ends a stage's last tasks."""
     s.scalar[EVENTS] += 1
@@ -181,7 +181,7 @@ def end_event(s: State, t: Tables, executor: int) -> None:
         enter_pool(s, t, executor, s.executors["located"][executor])
 
 
-@inlined
+@merged
 def end_task(s: State, t: Tables, executor: int) -> None:
     """A task ended and its stage has no task left to begin."""
     stage = s.executors["attached"][executor]
@@ -214,7 +214,7 @@ def end_task(s: State, t: Tables, executor: int) -> None:
             offer_again(s, NOWHERE)
 
 
-@inlined
+@merged
 def finish_stage(s: State, t: Tables, slot: int, stage: int) -> bool:
     """Count the stage as finished; True when a child became runnable."""
     s.slots["stages_left"][slot] -= 1
@@ -247,7 +247,7 @@ def offer_again(s: State, skip: int) -> None:
     s.scalar[REOFFER_SKIP] = skip
 
 
-@jit
+@merged
 def offer_next_pool(s: State, t: Tables) -> None:
     """Offer the next pool that holds somebody: the cluster's first, then the jobs' in order of arrival."""
     place = s.scalar[REOFFER]
@@ -264,7 +264,7 @@ def offer_next_pool(s: State, t: Tables) -> None:
     s.scalar[REOFFER] = NOWHERE
 
 
-@jit
+@merged
 def admit_jobs(s: State, t: Tables) -> bool:
     """Admit every job that arrives now and offer the idle executors; False when slots run out."""
     count_cost(s, t)
@@ -284,7 +284,7 @@ def admit_jobs(s: State, t: Tables) -> bool:
     return True
 
 
-@jit
+@merged
 def admit_job(s: State, t: Tables, job: int) -> None:
     slot = s.slots["free"][len(s.slots["active"]) - s.scalar[ACTIVE] - 1]
     s.slots["active"][s.scalar[ACTIVE]] = slot
@@ -325,7 +325,7 @@ def admit_job(s: State, t: Tables, job: int) -> None:
             make_runnable(s, slot, stage)
 
 
-@jit
+@merged
 def remove_job(s: State, t: Tables, slot: int) -> None:
     """The job is done: release its executors and forget whatever was on its way to it."""
     count_cost(s, t)
@@ -351,7 +351,7 @@ def remove_job(s: State, t: Tables, slot: int) -> None:
     s.slots["free"][len(s.slots["active"]) - s.scalar[ACTIVE] - 1] = slot
 
 
-@jit
+@merged
 def forget_promises(s: State, t: Tables, source_slot: int, gone_slot: int) -> None:
     """Drop the promises of one job's executors to a job that is gone."""
     first = s.slots["first_stage"][source_slot]
@@ -381,7 +381,7 @@ def learn_duration(s: State, executor: int, stage: int) -> None:
     s.scalar[OBSERVED_MS] += s.executors["task_ms"][executor]
 
 
-@jit
+@merged
 def estimate_durations(s: State) -> None:
     """What a scheduler can know of durations when it starts from nothing.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.dag_scheduling.simulator.compiling import inlined, jit
+from trimtab.dag_scheduling.simulator.compiling import inlined, jit, merged
 from trimtab.dag_scheduling.simulator.draws import draw_duration_ms
 from trimtab.dag_scheduling.simulator.state import (
     BUSY,
@@ -57,7 +57,7 @@ def play_up(s: State, executor: int, key: int) -> None:
         node = parent
 
 
-@jit
+@merged
 def renumber_events(s: State) -> None:
     """Give pending events the smallest orders again; happens once in 134 million events."""
     executors = len(s.executors)
@@ -187,7 +187,7 @@ def leave_job(s: State, executor: int) -> None:
     s.executors["warm"][executor] = False
 
 
-@inlined
+@jit
 def move_to(s: State, t: Tables, executor: int, stage: int) -> None:
     """Send an executor to a stage of another job."""
     leave_job(s, executor)
@@ -199,7 +199,7 @@ def move_to(s: State, t: Tables, executor: int, stage: int) -> None:
     set_event(s, executor, s.scalar[NOW] + t.moving_delay_ms)
 
 
-@inlined
+@merged
 def arrive_at_job(s: State, t: Tables, executor: int) -> int:
     """The executor has arrived; returns the stage it came for, NOWHERE if that job is gone."""
     stage = s.executors["target"][executor]
