@@ -23,8 +23,12 @@ POLICY_COLOURS: tuple[tuple[str, str], ...] = (
     ("#a62a64", "#f286b8"),
     ("#46525e", "#b6c3cf"),
     ("#0b7480", "#55cdd8"),
+    ("#5a6a00", "#b5c94a"),
+    ("#3d4fc4", "#9fb0ff"),
+    ("#903a3a", "#f0a0a0"),
 )
 
+# Eleven colours and five dashes have no common divisor: 55 policies before a pair comes again.
 # Lengths of stroke and gap in line widths; the second cue where colours are hard to tell apart.
 POLICY_DASHES: tuple[tuple[float, ...], ...] = ((), (6, 2), (2, 1), (8, 2, 2, 2), (4, 1.5))
 

@@ -27,7 +27,7 @@ class Policy(Protocol[SnapshotSeen, ActionMade]):
 
     @property
     def name(self) -> str:
-        """The name in the registry and in every table, e.g. ``dag/fair``."""
+        """The name in the registry and in every table, e.g. ``fair``."""
         ...
 
     def decide(self, snapshot: SnapshotSeen) -> ActionMade:

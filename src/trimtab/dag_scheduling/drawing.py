@@ -254,13 +254,18 @@ def _draw_steps(
     axes.autoscale_view()
 
 
+LEGEND_LETTERS, HANDLE_LETTERS = 110, 6
+"""Letters that fit beside each other above the axes, and how many of them a line sample takes."""
+
+
 def legend_above(axes: Axes, paper: Paper) -> None:
-    """Above the axes, where it cannot cover a line."""
+    """Above the axes, where it cannot cover a line; as many columns as the names leave room for."""
+    longest = max((len(str(line.get_label())) for line in axes.get_lines()), default=1)
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1.0),
         borderaxespad=0.4,
-        ncols=6,
+        ncols=max(1, min(6, LEGEND_LETTERS // (longest + HANDLE_LETTERS))),
         frameon=False,
         labelcolor=paper.ink,
         fontsize=11,
