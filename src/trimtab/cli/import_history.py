@@ -47,6 +47,5 @@ def import_history(
     work_s = workload.work_ms / 1000.0
     print(f"\n{out}: {workload.job_count:,} jobs, {workload.task_count:,} tasks, {work_s:,.0f} executor-s")
     print(f"next: trimtab simulate dag --workload {out} --policy fair --draw gantt.png")
-    print()
     print(f"      trimtab compare dag/batch --workload {out}    (batches drawn from these jobs)")
     print(f"      trimtab compare dag/batch --workload {out} --arrivals trace    (jobs as they came)")

@@ -1,8 +1,4 @@
-"""The rules of the simulator once more, as plain objects: slow, obvious, and only for tests.
-
-Written after docs/dag-scheduling.md, not after the engine. A source of executors is a `Stage`, a `Job`
-(its pool) or None (the cluster's pool, or a single executor whose job has just finished).
-"""
+"""One episode, event by event."""
 
 from __future__ import annotations
 
@@ -15,73 +11,11 @@ import numpy as np
 from trimtab.core.randomness import hash_counters
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
-from trimtab.dag_scheduling.workload import Profile, Workload
+from trimtab.dag_scheduling.reference.durations import recorded_durations, usable_points
+from trimtab.dag_scheduling.reference.entities import Executor, Job, Stage
+from trimtab.dag_scheduling.workload import Workload
 
 __all__ = ["ReferenceRun", "play_reference"]
-
-COMPAT_POINTS = (5, 10, 20, 40, 50, 60, 80, 100)
-
-
-@dataclass(eq=False)
-class Stage:
-    job: Job
-    position: int
-    row: int
-    tasks: int
-    memory: float
-    parents: list[Stage] = field(default_factory=list)
-    children: list[Stage] = field(default_factory=list)
-    started: int = 0
-    finished: int = 0
-    moving_here: int = 0
-    promised: int = 0
-    attached: list[Executor] = field(default_factory=list)
-    promises: list[list] = field(default_factory=list)  # [target or None, executor class, count]
-    runnable_since: int = 0
-    durations_ms: list[int] = field(default_factory=list)
-
-    @property
-    def demand(self) -> int:
-        return self.tasks - self.started - self.promised - self.moving_here
-
-    @property
-    def done(self) -> bool:
-        return self.finished == self.tasks
-
-    @property
-    def runnable(self) -> bool:
-        return self.started < self.tasks and all(parent.done for parent in self.parents)
-
-
-@dataclass(eq=False)
-class Job:
-    number: int
-    slot: int
-    arrival_ms: int
-    stages: list[Stage] = field(default_factory=list)
-    executors: list[Executor] = field(default_factory=list)
-    pool: list[Executor] = field(default_factory=list)
-    became_runnable: int = 0
-
-    @property
-    def done(self) -> bool:
-        return all(stage.done for stage in self.stages)
-
-    def runnable_stages(self) -> list[Stage]:
-        """In the order in which they became runnable."""
-        return sorted((s for s in self.stages if s.runnable), key=lambda s: s.runnable_since)
-
-
-@dataclass(eq=False)
-class Executor:
-    number: int
-    executor_class: int
-    job: Job | None = None
-    stage: Stage | None = None
-    target: Stage | None = None
-    moving: bool = False
-    warm: bool = False
-    task_ms: int = 0
 
 
 @dataclass
@@ -273,7 +207,7 @@ class _Run:
 
     def duration_ms(self, stage: Stage, task: int, wave: int, executors: int) -> int:
         number = int(hash_counters(self.seed, stage.job.number, stage.position, task))
-        points = _points(self.workload.profile, self.cluster)
+        points = usable_points(self.workload.profile, self.cluster)
         left = max((p for p in points if p <= executors), default=points[0])
         right = min((p for p in points if p >= executors), default=points[-1])
         if left < right:
@@ -283,7 +217,7 @@ class _Run:
             point = left if use_left else right
         else:
             point = right
-        values, extra = _recorded(
+        values, extra = recorded_durations(
             self.workload.profile, stage.row, wave, point, points, self.cluster.warmup_delay_ms
         )
         return int(values[(number & 0xFFFFFFFF) * len(values) >> 32]) + extra
@@ -505,31 +439,3 @@ def _count_classes(executors: list[Executor], cluster: Cluster) -> list[int]:
     for executor in executors:
         counts[executor.executor_class] += 1
     return counts
-
-
-def _points(profile: Profile, cluster: Cluster) -> list[int]:
-    points = [int(point) for point in profile.points]
-    known = [point for point in points if point in COMPAT_POINTS]
-    return points if cluster.corrects("all_points") or not known else known
-
-
-def _recorded(
-    profile: Profile, row: int, wave: int, point: int, points: list[int], warmup_ms: int
-) -> tuple[np.ndarray, int]:
-    """Durations to draw from, and what to add to them."""
-
-    def values(wave: int, point: int) -> np.ndarray:
-        k = list(profile.points).index(point)
-        start = profile.duration_offset[row, wave, k]
-        return profile.durations_ms[start : start + profile.duration_count[row, wave, k]]
-
-    with_data = [p for p in points if any(len(values(w, p)) for w in range(3))]
-    if point not in with_data:
-        point = with_data[-1]
-    fresh, first, later = (values(w, point) for w in range(3))
-    if wave == 0:
-        for substitute, extra in ((fresh, 0), (first, warmup_ms), (later, warmup_ms)):
-            if len(substitute):
-                return substitute, extra
-    order = (later, first, fresh) if wave == 2 else (first, fresh, later)
-    return next(v for v in order if len(v)), 0
