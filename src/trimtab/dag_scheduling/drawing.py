@@ -254,18 +254,23 @@ def _draw_steps(
     axes.autoscale_view()
 
 
-LEGEND_LETTERS, HANDLE_LETTERS = 110, 6
-"""Letters that fit beside each other above the axes, and how many of them a line sample takes."""
+LEGEND_LETTERS, HANDLE_LETTERS, ROW_HEIGHT = 110, 6, 0.06
+"""Letters that fit beside each other above the axes, how many a line sample takes, height of a row."""
 
 
 def legend_above(axes: Axes, paper: Paper) -> None:
-    """Above the axes, where it cannot cover a line; as many columns as the names leave room for."""
-    longest = max((len(str(line.get_label())) for line in axes.get_lines()), default=1)
+    """Above the axes, where it cannot cover a line; more rows make the axes lower."""
+    labels = [str(line.get_label()) for line in axes.get_lines()]
+    columns = LEGEND_LETTERS // (max(map(len, labels), default=1) + HANDLE_LETTERS)
+    columns = max(1, min(6, columns))
+    rows = -(-len(labels) // columns)
+    box = axes.get_position()
+    axes.set_position((box.x0, box.y0, box.width, box.height - ROW_HEIGHT * max(rows - 1, 0)))
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1.0),
         borderaxespad=0.4,
-        ncols=max(1, min(6, LEGEND_LETTERS // (longest + HANDLE_LETTERS))),
+        ncols=columns,
         frameon=False,
         labelcolor=paper.ink,
         fontsize=11,
