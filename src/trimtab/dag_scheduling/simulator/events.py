@@ -310,7 +310,6 @@ def admit_job(s: State, t: Tables, job: int) -> None:
         s.stages["unstarted"][stage] = t.rows["tasks"][row]
         s.stages["demand"][stage] = t.rows["tasks"][row]
         s.stages["running"][stage] = 0
-        s.stages["attached"][stage] = 0
         s.stages["unfinished_parents"][stage] = parents
         s.stages["unsaturated_parents"][stage] = parents
         s.stages["runnable"][stage] = False

@@ -156,9 +156,7 @@ def start_task(s: State, t: Tables, executor: int, stage: int) -> None:
         wave = FIRST_WAVE
     else:
         wave = FRESH
-    detach(s, executor)
     s.executors["attached"][executor] = stage
-    s.stages["attached"][stage] += 1
     s.executors["warm"][executor] = True
     s.stages["running"][stage] += 1
     s.scalar[BUSY_EXECUTORS] += 1
@@ -170,16 +168,8 @@ def start_task(s: State, t: Tables, executor: int, stage: int) -> None:
 
 
 @inlined
-def detach(s: State, executor: int) -> None:
-    stage = s.executors["attached"][executor]
-    if stage != NOWHERE:
-        s.stages["attached"][stage] -= 1
-        s.executors["attached"][executor] = NOWHERE
-
-
-@inlined
 def leave_job(s: State, executor: int) -> None:
-    detach(s, executor)
+    s.executors["attached"][executor] = NOWHERE
     slot = s.executors["located"][executor]
     if slot != NOWHERE:
         s.slots["executors"][slot] -= 1
@@ -220,7 +210,7 @@ def enter_pool(s: State, t: Tables, executor: int, slot: int) -> None:
         leave_job(s, executor)
         s.scalar[POOL] += 1
     else:
-        detach(s, executor)
+        s.executors["attached"][executor] = NOWHERE
         s.slots["pool"][slot] += 1
         if not t.warm_waiting:
             s.executors["warm"][executor] = False

@@ -86,7 +86,7 @@ SLOT = record(
     flags="started",
 )
 STAGE = record(
-    "slot tasks unstarted running demand attached runnable_since unfinished_parents unsaturated_parents row"
+    "slot tasks unstarted running demand runnable_since unfinished_parents unsaturated_parents row"
     " seen_ms seen"  # finished tasks, for learned durations
     " promise_head",  # promises to the executors attached to this stage
     flags="runnable schedulable selected",
