@@ -2,6 +2,7 @@
 
 __all__ = [
     "ActionError",
+    "BundleError",
     "HistoryError",
     "RegistryError",
     "SettingsError",
@@ -40,3 +41,7 @@ class ActionError(TrimtabError):
 
 class RegistryError(TrimtabError):
     """A name is unknown, taken twice, or points to something that cannot be imported."""
+
+
+class BundleError(TrimtabError):
+    """A file of tensors or a policy bundle is missing, damaged, changed or of another kind."""

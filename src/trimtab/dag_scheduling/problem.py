@@ -53,6 +53,7 @@ class Snapshot(NamedTuple):
     free_executors: Integers  # by class: executors to place now
     may_idle: bool  # some executor is busy or will be, so leaving these idle cannot stop the cluster
     class_memory: Floats  # by class: memory of an executor, as a share of the largest
+    arrival_gap_ms: float  # mean time between the latest arrivals, at most 64; 0 = all came at once
     jobs: Integers  # occupied slots in order of arrival
     # by job
     job_id: Integers  # position of the job in the workload
@@ -71,7 +72,8 @@ class Snapshot(NamedTuple):
     schedulable: Flags  # may be chosen now: demand left, all parents saturated, not chosen before
     task_ms: Floats  # what a task is expected to take
     memory: Floats  # demand per executor, as a share of the largest executor
-    profile_stage: Integers  # row of the stage in the two tables below
+    profile_stage: Integers  # row of the stage in the three tables below
+    slowdown: Floats  # how many times longer a task takes when its job has the whole cluster; 1 = unknown
     child_offset: Integers  # children of row r: child[child_offset[r] : child_offset[r + 1]]
     child: Integers  # position within the job: stage = first_stage[job] + child
     scratch: Floats  # room for a policy's own sums, one place per stage of the largest job

@@ -13,6 +13,7 @@ from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
 from trimtab.dag_scheduling.reference.durations import recorded_durations, usable_points
 from trimtab.dag_scheduling.reference.entities import Executor, Job, Stage
+from trimtab.dag_scheduling.simulator.simulator import tables_for
 from trimtab.dag_scheduling.workload import Workload
 
 __all__ = ["ReferenceRun", "play_reference"]
@@ -407,6 +408,7 @@ class _Run:
                 schedulable[number] = stage in open_stages
                 task_ms[number] = self.expected_ms(stage)
                 memory[number] = stage.memory
+        latest = self.workload.arrival_ms[max(self.next_job - 65, 0) : self.next_job]
         return Snapshot(
             now_ms=self.now,
             executor_count=len(self.executors),
@@ -414,12 +416,14 @@ class _Run:
             free_executors=np.array(free, np.int64),
             may_idle=bool(self.events) or bool(chosen),
             class_memory=np.array(self.cluster.class_memory),
+            arrival_gap_ms=float(np.mean(np.diff(latest))) if len(latest) > 1 else 0.0,
             jobs=np.array([job.slot for job in self.jobs], np.int64),
             first_stage=np.arange(slots) * most,
             runnable=runnable,
             schedulable=schedulable,
             task_ms=task_ms,
             memory=memory,
+            slowdown=tables_for(profile, self.cluster).slowdown,
             child_offset=profile.child_offset,
             child=profile.child,
             scratch=np.zeros(most),

@@ -36,6 +36,7 @@ _SOURCES = [
     *sorted(_PACKAGE.glob("*.py")),
     _PACKAGE.parent / "problem.py",
     _PACKAGE.parent / "heuristics.py",
+    _PACKAGE.parent / "decima" / "view.py",
 ]
 _compiled: dict[Callable[..., Any], Callable[..., Any]] = {}
 
@@ -77,6 +78,7 @@ def jit(
         "forceinline": forceinline,
         "inline": inline,
         "_nrt": counted,
+        "nogil": True,
     }
     before = numba.core.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
     numba.core.config.CACHE_DIR = str(_FOLDER)  # pyright: ignore[reportAttributeAccessIssue]

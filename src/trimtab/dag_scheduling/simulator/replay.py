@@ -9,12 +9,22 @@ from trimtab.dag_scheduling.problem import Action, Snapshot
 from trimtab.dag_scheduling.simulator.compiling import jit
 from trimtab.dag_scheduling.simulator.events import DECIDE, advance
 from trimtab.dag_scheduling.simulator.rounds import apply
-from trimtab.dag_scheduling.simulator.state import ACTIVE, BUSY_EXECUTORS, NOW, SELECTED, SOURCE_JOB, State
+from trimtab.dag_scheduling.simulator.state import (
+    ACTIVE,
+    BUSY_EXECUTORS,
+    NEXT_ARRIVAL,
+    NOW,
+    SELECTED,
+    SOURCE_JOB,
+    State,
+)
 from trimtab.dag_scheduling.simulator.tables import Tables
 
 __all__ = ["ILLEGAL", "look_from_python", "play", "step", "step_many"]
 
 ILLEGAL = 9
+GAPS = 64
+"""Arrivals from which the pace of a stream is judged."""
 
 
 def look_from_python(s: State, t: Tables) -> Snapshot:
@@ -26,6 +36,7 @@ def look_from_python(s: State, t: Tables) -> Snapshot:
         s.free_executors,
         s.scalar[BUSY_EXECUTORS] + s.scalar[SELECTED] > 0,
         t.class_memory,
+        arrival_gap_ms(s),
         s.slots["active"][: s.scalar[ACTIVE]],
         s.slots["job_id"],
         s.slots["arrival_ms"],
@@ -43,12 +54,21 @@ def look_from_python(s: State, t: Tables) -> Snapshot:
         s.stages["expected_ms"],
         s.stages["memory"],
         s.stages["row"],
+        t.slowdown,
         t.child_offset,
         t.child,
         s.scratch,
     )
 
 
+def arrival_gap_from_python(s: State) -> float:
+    """Mean time between the latest arrivals; 0 before the second."""
+    latest = s.scalar[NEXT_ARRIVAL] - 1
+    first = max(latest - GAPS, 0)
+    return (s.jobs["arrival_ms"][latest] - s.jobs["arrival_ms"][first]) / max(latest - first, 1)
+
+
+arrival_gap_ms = jit(arrival_gap_from_python)
 look = jit(look_from_python)
 
 

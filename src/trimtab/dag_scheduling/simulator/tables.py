@@ -35,6 +35,7 @@ class Tables(NamedTuple):
 
     stage_offset: Integers  # rows of template t: stage_offset[t] … stage_offset[t + 1]
     rows: NDArray[Any]
+    slowdown: NDArray[np.float64]  # by row: task duration with all executors over that with the fewest
     child_offset: Integers
     child: Integers
     draws: NDArray[Any]  # by place: where its durations lie, and warm-up they do not contain
@@ -62,14 +63,18 @@ def make_tables(profile: Profile, cluster: Cluster) -> Tables:
     rows["task_ms"] = profile.task_ms
     rows["memory"] = profile.memory
     rows["parents"] = np.diff(profile.parent_offset)
+    draws = _draws(profile, columns, cluster.warmup_delay_ms)
+    points = _points(profile.points[columns], cluster)
+    learned = cluster.durations == "learned"
     return Tables(
         stage_offset=profile.stage_offset,
         rows=rows,
+        slowdown=np.ones(len(rows)) if learned else _slowdown(profile, draws, points, len(columns)),
         child_offset=profile.child_offset,
         child=profile.child,
-        draws=_draws(profile, columns, cluster.warmup_delay_ms),
+        draws=draws,
         durations_ms=profile.durations_ms,
-        points=_points(profile.points[columns], cluster),
+        points=points,
         executor_class=np.repeat(np.arange(len(class_memory)), cluster.class_counts),
         class_memory=class_memory,
         point_count=len(columns),
@@ -78,7 +83,7 @@ def make_tables(profile: Profile, cluster: Cluster) -> Tables:
         warm_waiting=cluster.corrects("warm_waiting"),
         offer_idle=cluster.corrects("offer_idle"),
         backup_stays=cluster.corrects("backup_stays"),
-        learned=cluster.durations == "learned",
+        learned=learned,
         makespan=cluster.objective == "makespan",
     )
 
@@ -162,3 +167,14 @@ def _draws(profile: Profile, columns: Integers, warmup_ms: int) -> NDArray[Any]:
         extra.ravel(),
     )
     return table
+
+
+def _slowdown(
+    profile: Profile, draws: NDArray[Any], points: NDArray[Any], point_count: int
+) -> NDArray[np.float64]:
+    """Mean later-wave duration at the recorded point nearest to all executors, over that at the least."""
+    total_ms = np.concatenate([[0.0], np.cumsum(profile.durations_ms, dtype=np.float64)])
+    later = draws.reshape(-1, 3, point_count)[:, LATER_WAVE]
+    mean_ms = (total_ms[later["offset"] + later["count"]] - total_ms[later["offset"]]) / later["count"]
+    mean_ms = np.maximum(mean_ms, 1.0)  # recorded tasks may take 0 ms
+    return mean_ms[:, points["right"][-1]] / mean_ms[:, points["left"][0]]

@@ -1,0 +1,1 @@
+"""Decima (SIGCOMM'19): a learned scheduler for DAG jobs."""

@@ -1,0 +1,273 @@
+"""Decima's network: which stage next, and how many executors its job may take; on numpy or JAX.
+
+    stages ──graph encoder──► embeddings ──sum──► jobs ──mean, max──► cluster
+       └────────────┴──────────────────────────────┴──────────────────┴──► a score for every choice
+    chosen stage + each possible limit ──► a score for every limit
+
+`Design` says which of it is there; the ablations and the published network are other designs of the
+same code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trimtab.dag_scheduling.decima.features import (
+    CLUSTER_FEATURES,
+    JOB_FEATURES,
+    LIMIT_FEATURES,
+    STAGE_FEATURES,
+    Facts,
+    Features,
+    facts_of,
+    limit_features,
+    paper_features,
+    rich_features,
+)
+from trimtab.dag_scheduling.decima.view import View
+from trimtab.networks.graph_encoder import encode, new_encoder
+from trimtab.networks.layers import Array, Parameters, dense, leaky, mlp, new_dense, new_mlp
+
+__all__ = ["FUTURE_FEATURES", "Design", "Scores", "limit_scores", "limits_of"]
+__all__ += ["new_network", "stage_scores", "summary", "value"]
+
+MASKED = -1e9
+FUTURE_FEATURES = 8
+"""Numbers about jobs still to come that the critic is told in training (never the policy)."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a network is made of; stored in the manifest of a bundle."""
+
+    classes: int = 1
+    """Executor classes it can tell apart."""
+    hidden: int = 32
+    embedding: int = 16
+    limits: int = 14
+    """Limits on offer, log-spaced; 0 offers every number of executors (the published head)."""
+    graph: bool = True
+    """Off: no message passing and no path features."""
+    limit_head: bool = True
+    """Off: the chosen job may take all it can use."""
+    paper: bool = False
+    """The published features, summaries and sizes."""
+
+
+class Scores(NamedTuple):
+    """Scores of all choices: (job, stage, class) in this order, and last to leave the rest idle."""
+
+    logits: Array  # [envs, jobs * stages * classes + 1]
+    mask: Array
+    contexts: Array  # [envs, jobs * stages, hidden]: what the limit head is told about a stage
+    facts: Facts
+
+
+def new_network(design: Design, seed: int) -> Parameters:
+    """Draw the parameters of actor and critic."""
+    random = np.random.default_rng(seed)
+    hidden, size = design.hidden, design.embedding
+    stage = len(_PAPER_STAGE) if design.paper else len(STAGE_FEATURES)
+    job = len(_PAPER_JOB) if design.paper else len(JOB_FEATURES)
+    cluster = 0 if design.paper else len(CLUSTER_FEATURES)
+    inner = (16, 8) if design.paper else ()
+    known = stage + (size if design.graph else 0)
+    actor: dict[str, Any] = {
+        "summary": new_mlp(random, (known, *inner, size)),
+        "stage_known": new_dense(random, known, hidden),
+        "score": new_mlp(random, (hidden, 16, 8, 1) if design.paper else (hidden, 16, 1), 0.1),
+    }
+    if design.graph:
+        actor["encoder"] = new_encoder(
+            random, features=stage, hidden=16 if design.paper else hidden, size=size, inner=inner
+        )
+    if design.paper:
+        actor["cluster"] = new_mlp(random, (size, *inner, size))
+        actor["stage_context"] = new_dense(random, 2 * size, hidden)
+    else:
+        actor["job"] = new_mlp(random, (job + size, hidden, hidden))
+        actor["cluster"] = new_mlp(random, (2 * hidden + cluster, hidden, hidden))
+        actor["stage_context"] = new_dense(random, 2 * hidden, hidden)
+        actor["idle"] = new_mlp(random, (hidden, 16, 1), 0.1)
+        actor["idle"][-1]["bias"] -= 4.0
+    if design.classes > 1:
+        actor["class"] = new_dense(random, 3, hidden)
+    if design.limit_head:
+        offered = 1 if design.paper else len(LIMIT_FEATURES)
+        told = job + 2 * size if design.paper else hidden
+        actor["limit_context"] = new_dense(random, told, hidden)
+        actor["limit_offer"] = new_dense(random, offered, hidden)
+        actor["limit_score"] = new_mlp(random, (hidden, 16, 8, 1) if design.paper else (hidden, 16, 1), 0.1)
+    return {"actor": actor, "critic": _new_critic(random)}
+
+
+def _new_critic(random: np.random.Generator) -> Parameters:
+    hidden = 32
+    jobs, cluster = len(JOB_FEATURES), len(CLUSTER_FEATURES) + FUTURE_FEATURES
+    return {
+        "job": new_mlp(random, (jobs, hidden, hidden)),
+        "cluster": new_mlp(random, (2 * hidden + cluster, hidden, hidden)),
+        "wait": new_mlp(random, (2 * hidden, hidden, 1), 0.1),
+        "rest": new_mlp(random, (hidden, hidden, 1), 0.1),
+    }
+
+
+_PAPER_STAGE = ("executors of job", "source", "free executors", "work left", "tasks left")
+_PAPER_JOB = ("executors of job", "source", "free executors")
+
+
+def stage_scores(parameters: Parameters, view: View, design: Design, xp: Any) -> Scores:
+    """Score every (job, stage, class) and idling."""
+    actor = parameters["actor"]
+    facts = facts_of(view, design.classes, xp)
+    features = paper_features(facts, xp) if design.paper else rich_features(facts, xp, paths=design.graph)
+    envs, jobs, stages, _ = features.stages.shape
+    known = features.stages
+    if design.graph:
+        embeddings = encode(actor["encoder"], features.stages, facts.children, xp)
+        known = xp.concatenate([features.stages, embeddings], axis=-1)
+    summaries = leaky(mlp(actor["summary"], known, xp), xp)
+    job_sums = (summaries * facts.unfinished[..., None]).sum(-2)
+    if design.paper:
+        job_context = job_sums
+        alive = facts.present[..., None]
+        cluster_context = (leaky(mlp(actor["cluster"], job_sums, xp), xp) * alive).sum(-2)
+    else:
+        job_context, cluster_context = _contexts(actor, features, job_sums / 4, facts.present, xp)
+    around = xp.concatenate(
+        [job_context, xp.broadcast_to(cluster_context[:, None, :], (envs, jobs, cluster_context.shape[-1]))],
+        axis=-1,
+    )
+    context = dense(actor["stage_known"], known) + dense(actor["stage_context"], around)[:, :, None, :]
+    scores = _choice_scores(actor, leaky(context, xp), context, facts, design, xp)
+    if design.paper:
+        idle = xp.full((envs, 1), MASKED, xp.float32)
+        idle_mask = facts.may_idle[:, None] > 2  # the published agent always chooses a stage
+        told = xp.concatenate([features.jobs, around], axis=-1)
+        told = xp.broadcast_to(told[:, :, None, :], (envs, jobs, stages, told.shape[-1]))
+    else:
+        idle = mlp(actor["idle"], cluster_context, xp)
+        idle_mask = facts.may_idle[:, None] > 0
+        told = leaky(context, xp)
+    mask = xp.concatenate([facts.choice.reshape(envs, -1), idle_mask], axis=1)
+    logits = xp.concatenate([scores.reshape(envs, -1), idle], axis=1)
+    return Scores(xp.where(mask, logits, MASKED), mask, told.reshape(envs, jobs * stages, -1), facts)
+
+
+def _contexts(
+    actor: Parameters, features: Features, job_sums: Array, present: Array, xp: Any
+) -> tuple[Array, Array]:
+    jobs = xp.concatenate([features.jobs, job_sums], axis=-1)
+    return pooled(actor["job"], actor["cluster"], jobs, features.cluster, present, xp)
+
+
+def pooled(
+    of_job: Parameters, of_cluster: Parameters, jobs: Array, cluster: Array, present: Array, xp: Any
+) -> tuple[Array, Array]:
+    """What is known of each job, and of all of them: mean and maximum do not grow with their number."""
+    alive = present[..., None]
+    contexts = leaky(mlp(of_job, jobs, xp), xp) * alive
+    mean = contexts.sum(-2) / xp.maximum(alive.sum(-2), 1)
+    known = xp.concatenate([mean, contexts.max(-2), cluster], axis=-1)
+    return contexts, leaky(mlp(of_cluster, known, xp), xp)
+
+
+def _choice_scores(
+    actor: Parameters, heard: Array, context: Array, facts: Facts, design: Design, xp: Any
+) -> Array:
+    """Scores by (job, stage, class); with one class there is nothing to tell apart."""
+    if design.classes == 1:
+        return mlp(actor["score"], heard, xp)
+    shape = facts.choice.shape
+    waste = facts.class_memory[:, None, None, :] - facts.memory[..., None]
+    share = facts.free / facts.executor_count[:, None]
+    kinds = [facts.class_memory, share]
+    of_class = [waste, *(xp.broadcast_to(kind[:, None, None, :], shape) for kind in kinds)]
+    added = dense(actor["class"], xp.stack(of_class, axis=-1))
+    return mlp(actor["score"], leaky(context[..., None, :] + added, xp), xp)
+
+
+def limits_of(executor_count: Array, design: Design, most: int, xp: Any) -> Array:
+    """The limits on offer, largest first: [envs, limits]."""
+    if design.limits == 0:
+        every = xp.arange(most, 0, -1, dtype=xp.float32)
+        return xp.minimum(every[None, :], executor_count[:, None])
+    parts = 2.0 ** (-0.5 * xp.arange(design.limits, dtype=xp.float32))
+    return xp.maximum(xp.ceil(executor_count[:, None] * parts - 1e-4), 1)
+
+
+def limit_scores(
+    parameters: Parameters, scores: Scores, choice: Array, design: Design, most: int, xp: Any
+) -> tuple[Array, Array, Array]:
+    """Scores, mask and values of the limits for a choice: three arrays [envs, limits].
+
+    A limit is on offer if it sends an executor, and sends more than the next smaller one does.
+    `most` is the size of the largest cluster, where every limit is on offer.
+    """
+    actor, facts = parameters["actor"], scores.facts
+    envs, jobs, stages = facts.demand.shape
+    position = xp.minimum(choice // design.classes, jobs * stages - 1)
+    of_class = choice % design.classes
+    demand = _taken(facts.demand.reshape(envs, -1), position, xp)
+    job = position // stages
+    source = _taken(facts.source, job, xp)
+    others = _taken(facts.executors, job, xp) - source * facts.free.sum(-1)
+    free = _taken(facts.free, of_class, xp)
+    limits = limits_of(facts.executor_count, design, most, xp)
+    if not design.limit_head:
+        limits = limits[:, :1]
+    sent = xp.minimum(xp.minimum(demand, free)[:, None], limits - others[:, None])
+    smaller = xp.concatenate([sent[:, 1:], xp.zeros((envs, 1), xp.float32)], axis=1)
+    mask = sent > xp.maximum(smaller, 0)
+    if design.limits == 0:
+        fewer = xp.concatenate([limits[:, 1:], xp.zeros((envs, 1), xp.float32)], axis=1)
+        mask = (sent > 0) & (limits > fewer)
+    if not design.limit_head:
+        return xp.zeros((envs, 1), xp.float32), mask, limits
+    if design.paper:
+        offers = limits[..., None] / 50
+    else:
+        offers = limit_features(
+            limits,
+            sent,
+            demand=demand,
+            free=free,
+            others=others,
+            work_s=_taken(facts.job_work_s, job, xp),
+            executors=facts.executor_count,
+            xp=xp,
+        )
+    told = xp.take_along_axis(scores.contexts, position[:, None, None], axis=1)
+    known = leaky(dense(actor["limit_context"], told) + dense(actor["limit_offer"], offers), xp)
+    logits = mlp(actor["limit_score"], known, xp)[..., 0]
+    return xp.where(mask, logits, MASKED), mask, limits
+
+
+def _taken(values: Array, index: Array, xp: Any) -> Array:
+    return xp.take_along_axis(values, index[:, None], axis=1)[:, 0]
+
+
+def value(parameters: Parameters, facts: Facts, future: Array, xp: Any) -> Array:
+    """What the critic expects: the waiting of each job, and what is still to come.
+
+    It sees jobs that have not arrived yet (`future`). Such a baseline leaves the gradient unbiased,
+    because actions do not change arrivals (input-dependent baselines, ICLR'19).
+    """
+    critic = parameters["critic"]
+    features = rich_features(facts, xp)
+    cluster = xp.concatenate([features.cluster, future], axis=-1)
+    jobs, around = pooled(critic["job"], critic["cluster"], features.jobs, cluster, facts.present, xp)
+    around_each = xp.broadcast_to(around[:, None, :], jobs.shape)
+    waits = mlp(critic["wait"], xp.concatenate([jobs, around_each], axis=-1), xp)[..., 0]
+    return (waits * facts.present).sum(-1) + mlp(critic["rest"], around, xp)[..., 0]
+
+
+def summary(view: View, classes: int, xp: Any) -> Array:
+    """A few numbers about the whole situation, for separate value networks: [envs, n]."""
+    facts = facts_of(view, classes, xp)
+    features = rich_features(facts, xp)
+    count = xp.maximum(facts.present.sum(-1), 1)[:, None]
+    return xp.concatenate([features.cluster, features.jobs.sum(-2) / count], axis=-1)

@@ -1,0 +1,144 @@
+"""A trained Decima as a policy, on numpy alone: load a bundle, decide, say why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.bundle import Bundle, flatten, load_bundle, unflatten
+from trimtab.core.errors import BundleError
+from trimtab.dag_scheduling.decima import view as v
+from trimtab.dag_scheduling.decima.features import (
+    CLUSTER_FEATURES,
+    JOB_FEATURES,
+    LIMIT_FEATURES,
+    STAGE_FEATURES,
+)
+from trimtab.dag_scheduling.decima.network import Design, limit_scores, stage_scores
+from trimtab.dag_scheduling.decima.view import Shown
+from trimtab.dag_scheduling.problem import Action, Snapshot
+
+__all__ = ["Considered", "DecimaPolicy", "load_policy", "make_bundle", "shipped_bundles", "shipped_policy"]
+
+WING, KIND = "dag_scheduling", "decima"
+
+
+class Considered(NamedTuple):
+    """Everything the network thought at one decision."""
+
+    shown: Shown
+    choice_logits: NDArray[np.float32]  # by (job, stage, class), last: leave the rest idle
+    choice_mask: NDArray[np.bool_]
+    choice: int
+    limit_logits: NDArray[np.float32]
+    limit_mask: NDArray[np.bool_]
+    limits: NDArray[np.float32]
+    limit: int
+
+
+class DecimaPolicy:
+    """Decides as the bundle's network does, without JAX."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        if (bundle.wing, bundle.kind) != (WING, KIND):
+            raise BundleError(
+                f"{bundle.name}: a bundle of {bundle.wing}/{bundle.kind}; Decima needs {WING}/{KIND}"
+            )
+        try:
+            self.design = Design(**bundle.manifest["settings"]["design"])
+            self._most = int(bundle.manifest["settings"]["most_executors"])
+        except (KeyError, TypeError, ValueError):
+            raise BundleError(
+                f"{bundle.name}: its manifest does not describe a network of this version; train it again"
+            ) from None
+        self.name = bundle.name
+        self.bundle = bundle
+        self.parameters = unflatten(bundle.tensors)
+        self._bits: tuple[NDArray[np.int64], NDArray[np.uint32]] | None = None
+
+    def decide(self, snapshot: Snapshot) -> Action:
+        """The likeliest choice and, for it, the likeliest limit."""
+        thought = self.consider(snapshot)
+        return v.action_of(thought.shown, snapshot, thought.choice, int(thought.limits[thought.limit]))
+
+    def consider(self, snapshot: Snapshot) -> Considered:
+        """Score everything that may be chosen now."""
+        if len(snapshot.free_executors) != self.design.classes:
+            raise BundleError(
+                f"{self.name} was trained for {self.design.classes} executor classes, the cluster has "
+                f"{len(snapshot.free_executors)}; train one for it"
+            )
+        shown = v.view_of(snapshot, self._child_words(snapshot))
+        scores = stage_scores(self.parameters, shown.view, self.design, np)
+        choice = scores.logits.argmax(1)
+        most = max(self._most, int(snapshot.executor_count)) if self.design.limits == 0 else self._most
+        logits, mask, limits = limit_scores(self.parameters, scores, choice, self.design, most, np)
+        limit = int(logits[0].argmax())
+        return Considered(
+            shown,
+            scores.logits[0],
+            scores.mask[0],
+            int(choice[0]),
+            logits[0],
+            mask[0],
+            limits[0],
+            limit,
+        )
+
+    def _child_words(self, snapshot: Snapshot) -> NDArray[np.uint32]:
+        """The graph of the profile as bits, made anew only when the profile changes."""
+        if self._bits is None or self._bits[0] is not snapshot.child_offset:
+            words = v.words_for(len(snapshot.scratch))
+            self._bits = (snapshot.child_offset, v.child_words(snapshot.child_offset, snapshot.child, words))
+        return self._bits[1]
+
+
+def load_policy(path: str | Path) -> DecimaPolicy:
+    """Load a policy from the folder of its bundle."""
+    return DecimaPolicy(load_bundle(path))
+
+
+def shipped_bundles() -> list[str]:
+    """Names of the trained policies that come with trimtab."""
+    return sorted(entry.name for entry in _shipped().iterdir() if entry.joinpath("manifest.json").is_file())
+
+
+def shipped_policy(name: str) -> DecimaPolicy:
+    """Load one of the trained policies that come with trimtab."""
+    return load_policy(str(_shipped().joinpath(name)))
+
+
+def _shipped() -> Any:
+    return files("trimtab.dag_scheduling.decima").joinpath("bundles")
+
+
+def make_bundle(
+    name: str,
+    parameters: Any,
+    design: Design,
+    *,
+    most_executors: int,
+    trained: dict[str, Any],
+    scores: dict[str, Any],
+) -> Bundle:
+    """Pack trained parameters; the critic stays behind, it is of no use outside training."""
+    actor = {"actor": parameters["actor"]}
+    features = {
+        "stage": list(STAGE_FEATURES),
+        "job": list(JOB_FEATURES),
+        "cluster": list(CLUSTER_FEATURES),
+        "limit": list(LIMIT_FEATURES),
+    }
+    manifest = {
+        "settings": {"design": asdict(design), "most_executors": most_executors},
+        "features": features,
+        "trained": trained,
+        "scores": scores,
+    }
+    tensors = {name: np.asarray(value, np.float32) for name, value in flatten(actor).items()}
+    return Bundle(name, WING, KIND, manifest, tensors)

@@ -1,0 +1,217 @@
+"""What Decima is trained on: settings with presets, the environments, and the score that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from trimtab.core.bundle import Bundle, unflatten
+from trimtab.core.errors import SettingsError
+from trimtab.core.settings import Field, Settings, load_settings
+from trimtab.dag_scheduling.cluster import Cluster
+from trimtab.dag_scheduling.decima.agent import decima_agent
+from trimtab.dag_scheduling.decima.network import Design
+from trimtab.dag_scheduling.decima.rollouts import TRAINING_SEEDS, Course, RolloutEnvironment
+from trimtab.dag_scheduling.heuristics import Rule
+from trimtab.dag_scheduling.policies import make_policy
+from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.workload import Workload
+from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
+from trimtab.learning.agent import Agent
+from trimtab.learning.settings import TrainingSettings
+
+__all__ = ["CourseSettings", "DecimaSettings", "DecimaTask", "NetworkSettings", "load_preset", "preset_names"]
+
+
+class NetworkSettings(Settings):
+    """The design of the network (see `network.Design`)."""
+
+    hidden: int = Field(default=32, ge=4, le=512, description="Width of the hidden layers.")
+    embedding: int = Field(default=16, ge=2, le=256, description="Numbers that describe a stage.")
+    limits: int = Field(default=14, ge=0, le=64, description="Log-spaced limits on offer; 0: every number.")
+    graph: bool = Field(default=True, description="Whether stages hear from the stages below them.")
+    limit_head: bool = Field(default=True, description="Whether jobs have parallelism limits.")
+    paper: bool = Field(default=False, description="The published features, summaries and sizes.")
+
+
+class CourseSettings(Settings):
+    """One kind of workload to practise."""
+
+    workload: WorkloadSettings = Field(default=WorkloadSettings(), description="Which jobs arrive, and when.")
+    cluster: Cluster = Field(default=Cluster(), description="The cluster they run on.")
+    teacher: str = Field(
+        default="capped-srpt-local",
+        min_length=1,
+        description="Rule to begin from and to be measured against.",
+    )
+    sequences: int = Field(
+        default=0, ge=0, le=TRAINING_SEEDS, description="Practise only so many workloads; 0: ever new ones."
+    )
+
+
+class DecimaSettings(Settings):
+    """Everything a training run of Decima can be told.
+
+    >>> DecimaSettings().courses[0].cluster.executors
+    50
+    """
+
+    courses: tuple[CourseSettings, ...] = Field(
+        default=(CourseSettings(),), min_length=1, description="What is practised, side by side."
+    )
+    network: NetworkSettings = Field(default=NetworkSettings(), description="The design of the network.")
+    training: TrainingSettings = Field(default=TrainingSettings(), description="The learning algorithm.")
+    environments: int = Field(default=64, ge=1, le=1 << 20, description="Environments in each lane.")
+    lanes: int = Field(default=2, ge=1, le=8, description="Groups of environments stepped in turns.")
+    rollouts: int = Field(default=1, ge=1, le=1024, description="Environments that share their workloads.")
+    jobs_shown: int = Field(default=20, ge=1, le=512, description="Jobs the policy sees in training.")
+    threads: int = Field(default=1, ge=1, le=256, description="Threads that step the environments.")
+    sees_future: bool = Field(
+        default=True, description="Whether the critic is told the jobs to come: an input-dependent baseline."
+    )
+    validation: int = Field(default=32, ge=2, le=10_000, description="Validation workloads of each course.")
+
+
+def preset_names() -> list[str]:
+    """The training presets that come with trimtab."""
+    return sorted(Path(entry.name).stem for entry in _presets().iterdir() if entry.name.endswith(".toml"))
+
+
+def load_preset(name: str, changes: Mapping[str, Any] | None = None) -> DecimaSettings:
+    """Read a preset by name, or a settings file by path; `changes` go on top.
+
+    >>> load_preset("decima-tpch-batch").network.paper
+    False
+    """
+    path = Path(name) if name.endswith(".toml") else Path(str(_presets().joinpath(f"{name}.toml")))
+    if not path.is_file():
+        raise SettingsError(
+            f"no preset {name!r}; there are {', '.join(preset_names())}, or give a .toml file"
+        )
+    return load_settings(DecimaSettings, path, changes or {})
+
+
+def _presets() -> Any:
+    return files("trimtab.dag_scheduling.decima").joinpath("presets")
+
+
+class DecimaTask:
+    """Satisfies `trimtab.learning.training.Task`."""
+
+    def __init__(self, settings: DecimaSettings, *, start: Bundle | None = None) -> None:
+        self.settings = settings
+        clusters = [course.cluster for course in settings.courses]
+        classes = {len(cluster.class_memory) for cluster in clusters}
+        if len(classes) != 1:
+            raise SettingsError(
+                "courses differ in their number of executor classes; train one policy for each"
+            )
+        self.design = Design(classes=classes.pop(), **settings.network.model_dump())
+        self._most = max(cluster.executors for cluster in clusters)
+        self.agent: Agent = decima_agent(
+            self.design,
+            most_executors=self._most,
+            sees_future=settings.sees_future,
+            seed=settings.training.seed,
+            start=None if start is None else self._checked(start),
+        )
+        self._courses = [_course(one) for one in settings.courses]
+        self._best = jax.jit(self.agent.best)
+
+    def _checked(self, start: Bundle) -> Any:
+        """The parameters of a bundle, if they fit the network to be trained."""
+        made = Design(**start.manifest["settings"]["design"])
+        if made != self.design:
+            raise SettingsError(f"{start.name} has another network ({made}) than asked for ({self.design})")
+        return unflatten(start.tensors)
+
+    @property
+    def lanes(self) -> Sequence[RolloutEnvironment]:
+        """The environments; made when first asked for."""
+        return self._lanes
+
+    @cached_property
+    def _lanes(self) -> Sequence[RolloutEnvironment]:
+        s = self.settings
+        return [
+            RolloutEnvironment(
+                self._courses,
+                self.design,
+                size=s.environments,
+                rollouts=s.rollouts,
+                jobs_shown=s.jobs_shown,
+                threads=s.threads,
+            )
+            for _ in range(s.lanes)
+        ]
+
+    def score(self, parameters: Any) -> dict[str, float]:
+        """Mean cost over that of the teacher on the same validation workloads, averaged over courses."""
+        ratios = {}
+        for number, (course, teacher_cost) in enumerate(zip(self._courses, self._teacher_costs, strict=True)):
+            cost = self.costs(parameters, course, self._validation_seeds)
+            ratios[f"course_{number}"] = float(cost.sum() / teacher_cost.sum())
+        return {"score": float(np.mean(list(ratios.values()))), **ratios}
+
+    def costs(
+        self, parameters: Any, course: Course, seeds: Sequence[int], *, jobs_shown: int | None = None
+    ) -> Any:
+        """Play whole episodes with the likeliest actions; what each costs, in job-seconds."""
+        shown = jobs_shown or self.settings.jobs_shown
+        playing = RolloutEnvironment([course], self.design, size=len(seeds), jobs_shown=shown)
+        playing.reset_to(seeds)
+        cost = np.zeros(len(seeds))
+        going = np.ones(len(seeds), bool)
+        while going.any():
+            actions = self._best(parameters, jax.device_put(playing.observe()))
+            outcome = playing.step(np.asarray(actions))
+            cost -= np.where(going, outcome.rewards, 0.0) * course.cost_scale_s
+            going &= ~outcome.ended
+        return cost
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "wing": "dag_scheduling",
+            "kind": "decima",
+            "design": asdict(self.design),
+            "most_executors": self._most,
+            "courses": [course.model_dump(mode="json") for course in self.settings.courses],
+        }
+
+    @property
+    def _validation_seeds(self) -> range:
+        return range(TRAINING_SEEDS, TRAINING_SEEDS + self.settings.validation)
+
+    @cached_property
+    def _teacher_costs(self) -> list[np.ndarray]:
+        return [_rule_costs(course, self._validation_seeds)[0] for course in self._courses]
+
+
+def _course(settings: CourseSettings) -> Course:
+    def draw(seed: int) -> Workload:
+        number = seed % settings.sequences if settings.sequences and seed < TRAINING_SEEDS else seed
+        return draw_workload(
+            settings.workload, executors=settings.cluster.executors, seed=number, part="training"
+        )
+
+    teacher = make_policy(settings.teacher)
+    if not isinstance(teacher, Rule):
+        raise SettingsError(f"teacher {settings.teacher!r} is not a rule; name one of `trimtab policies`")
+    plain = Course(settings.cluster, draw, teacher)
+    costs, decisions = _rule_costs(plain, range(4))
+    # So that one decision costs about 1 on every course.
+    return Course(settings.cluster, draw, teacher, float(costs.sum() / decisions))
+
+
+def _rule_costs(course: Course, seeds: Sequence[int]) -> tuple[np.ndarray, int]:
+    assert course.teacher is not None
+    episodes = [simulate(course.draw(seed), course.teacher, course.cluster, seed=seed) for seed in seeds]
+    costs = np.array([-episode.reward / 1000.0 for episode in episodes])
+    return costs, sum(episode.decisions for episode in episodes)

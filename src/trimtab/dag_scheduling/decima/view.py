@@ -1,0 +1,152 @@
+"""What the network is shown: the snapshot as a few small arrays of fixed meaning.
+
+    stages   [envs, jobs, stages, STAGE_FIELDS]  int16    counts and flags; durations on a logarithmic scale
+    children [envs, jobs, stages, words]         uint32   bit w of a stage's words: stage w is its child
+    jobs     [envs, jobs, JOB_FIELDS]            float32
+    cluster  [envs, CLUSTER_FIELDS + 2·classes]  float32
+
+The simulator fills them in compiled code (`simulator/showing.py`), a live controller from a snapshot
+with numpy (`view_of`); a test holds the two together. They are also what a rollout stores: features
+are made of them inside the network, so a stored decision takes 7 KB at 20 jobs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
+
+__all__ = [
+    "AGE_S",
+    "CLUSTER_FIELDS",
+    "DEMAND",
+    "EXECUTORS",
+    "EXECUTOR_COUNT",
+    "FLAGS",
+    "GAP_S",
+    "HIDDEN_JOBS",
+    "JOB_FIELDS",
+    "LARGEST_COUNT",
+    "LOG_SCALE",
+    "MAY_IDLE",
+    "MEMORY",
+    "MEMORY_SCALE",
+    "PRESENT",
+    "RUNNABLE_FLAG",
+    "RUNNING",
+    "SCHEDULABLE_FLAG",
+    "SLOWDOWN",
+    "SOURCE",
+    "STAGE_FIELDS",
+    "TASK_MS",
+    "TOTAL_WORK_S",
+    "UNSTARTED",
+    "Shown",
+    "View",
+    "action_of",
+    "child_words",
+    "view_of",
+    "words_for",
+]
+
+# Fields of `stages`. Durations and slowdowns are stored as LOG_SCALE * log2, memory as MEMORY_SCALE * share.
+UNSTARTED, RUNNING, DEMAND, TASK_MS, MEMORY, SLOWDOWN, FLAGS, STAGE_FIELDS = range(8)
+RUNNABLE_FLAG, SCHEDULABLE_FLAG = 1, 2  # of FLAGS
+LOG_SCALE = 1024.0  # a step is 0.07 %
+MEMORY_SCALE = 4096.0
+LARGEST_COUNT = 32767
+
+# Fields of `jobs`.
+EXECUTORS, SOURCE, AGE_S, TOTAL_WORK_S, PRESENT, JOB_FIELDS = range(6)
+
+# Fields of `cluster`; after them come the free executors of each class, then the memory of each class.
+EXECUTOR_COUNT, MAY_IDLE, GAP_S, HIDDEN_JOBS, CLUSTER_FIELDS = range(5)
+
+
+class View(NamedTuple):
+    """The arrays of a batch of environments (see above)."""
+
+    stages: NDArray[np.int16]
+    children: NDArray[np.uint32]
+    jobs: NDArray[np.float32]
+    cluster: NDArray[np.float32]
+
+
+class Shown(NamedTuple):
+    """A view of one snapshot, and which job stands in which row of it."""
+
+    view: View
+    slots: NDArray[np.int64]  # by row: slot of the job in the snapshot
+
+
+def words_for(stages: int) -> int:
+    """32-bit words that hold one bit for each stage."""
+    return (stages + 31) // 32
+
+
+def child_words(child_offset: NDArray[np.int64], child: NDArray[np.int64], words: int) -> NDArray[np.uint32]:
+    """For each row of a profile, its children as bits: [rows, words]."""
+    bits = np.zeros((len(child_offset) - 1, words), np.uint32)
+    parents = np.repeat(np.arange(len(child_offset) - 1), np.diff(child_offset))
+    np.bitwise_or.at(bits, (parents, child // 32), np.uint32(1) << (child % 32).astype(np.uint32))
+    return bits
+
+
+def view_of(snapshot: Snapshot, bits: NDArray[np.uint32]) -> Shown:
+    """Show a snapshot to the network; `bits` are the `child_words` of its profile."""
+    slots = snapshot.jobs
+    stages = int(snapshot.stage_count[slots].max())
+    position = np.arange(stages)
+    inside = position < snapshot.stage_count[slots][:, None]
+    number = np.where(inside, snapshot.first_stage[slots][:, None] + position, 0)
+    row = snapshot.profile_stage[number]
+    fields = np.zeros((len(slots), stages, STAGE_FIELDS), np.int16)
+    fields[..., UNSTARTED] = np.minimum(snapshot.unstarted[number], LARGEST_COUNT)
+    fields[..., RUNNING] = np.minimum(snapshot.running[number], LARGEST_COUNT)
+    fields[..., DEMAND] = np.clip(snapshot.demand[number], 0, LARGEST_COUNT)
+    fields[..., TASK_MS] = np.rint(LOG_SCALE * np.log2(1.0 + snapshot.task_ms[number]))
+    fields[..., MEMORY] = np.rint(MEMORY_SCALE * snapshot.memory[number])
+    fields[..., SLOWDOWN] = np.rint(LOG_SCALE * np.log2(snapshot.slowdown[row]))
+    fields[..., FLAGS] = _flags(snapshot)[number]
+    fields[~inside] = 0
+    children = np.where(inside[..., None], bits[row], 0).astype(np.uint32)
+    jobs = np.zeros((len(slots), JOB_FIELDS), np.float32)
+    jobs[:, EXECUTORS] = snapshot.executors[slots] + snapshot.incoming[slots]
+    jobs[:, SOURCE] = slots == snapshot.source_job
+    jobs[:, AGE_S] = (snapshot.now_ms - snapshot.arrival_ms[slots]) / 1000.0
+    work_ms = np.where(inside, snapshot.tasks[number] * snapshot.task_ms[number], 0.0)
+    jobs[:, TOTAL_WORK_S] = work_ms.sum(1) / 1000.0
+    jobs[:, PRESENT] = 1.0
+    cluster = np.concatenate(
+        [
+            [snapshot.executor_count, snapshot.may_idle, snapshot.arrival_gap_ms / 1000.0, 0.0],
+            snapshot.free_executors,
+            snapshot.class_memory,
+        ]
+    ).astype(np.float32)
+    return Shown(
+        View(fields[None], children[None, ..., : words_for(stages)], jobs[None], cluster[None]), slots
+    )
+
+
+def _flags(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Runnable, schedulable, and from the third bit on: may be chosen for this class."""
+    flags = RUNNABLE_FLAG * snapshot.runnable + SCHEDULABLE_FLAG * snapshot.schedulable
+    for executor_class, memory in enumerate(snapshot.class_memory):
+        if snapshot.free_executors[executor_class] > 0:
+            fits = snapshot.schedulable & (snapshot.memory <= memory)
+            flags = flags + (fits << (2 + executor_class))
+    return flags
+
+
+def action_of(shown: Shown, snapshot: Snapshot, choice: int, limit: int) -> Action:
+    """Read the network's answer: a (job, stage, class) position or, past the last of them, LEAVE_IDLE."""
+    _, jobs, stages, _ = shown.view.stages.shape
+    classes = len(snapshot.free_executors)
+    if choice >= jobs * stages * classes:
+        return Action(NOWHERE, 0, 0)
+    stage = int(snapshot.first_stage[shown.slots[choice // (stages * classes)]])
+    return Action(stage + choice // classes % stages, limit, choice % classes)
