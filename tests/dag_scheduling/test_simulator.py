@@ -270,7 +270,8 @@ def test_problem_and_rules_live_without_numba(tmp_path):
         one, zero = np.ones(1, int), np.zeros(1, int)
         snapshot = Snapshot(
             now_ms=0, executor_count=3, source_job=-1, free_executors=3 * one, may_idle=False,
-            class_memory=np.ones(1), arrival_gap_ms=0.0, jobs=zero, job_id=zero, arrival_ms=zero, first_stage=zero,
+            class_memory=np.ones(1), arrival_gap_ms=0.0, jobs=zero, job_id=zero, arrival_ms=zero,
+            first_stage=zero,
             stage_count=one, executors=zero, incoming=zero, tasks=2 * one, unstarted=2 * one,
             running=zero, demand=2 * one, runnable=one > 0, runnable_since=zero, schedulable=one > 0,
             task_ms=np.full(1, 100.0), memory=np.zeros(1), profile_stage=zero, slowdown=np.ones(1),

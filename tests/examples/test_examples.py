@@ -15,6 +15,7 @@ EXPECTED = {
     "02_write_your_own_policy": ["mean JCT of small-first over that of fair"],
     "03_import_your_history": ["tasks", "seed 1  fair"],
     "04_train_a_stock_agent": ["MaskablePPO", "fair", "random", "over 10 unseen workloads"],
+    "05_train_your_own": ["mine ", "capped-srpt-local", "first decision"],
 }
 
 

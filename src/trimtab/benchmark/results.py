@@ -109,8 +109,9 @@ def _write_sweep(run: RunFolder, comparison: Comparison) -> list[str]:
 
     shown = _lines(comparison)
     rows = [
-        (row.policy, result.scenario.load or 0.0, row.metrics[MEASURE])
+        (row.policy, result.scenario.load, row.metrics[MEASURE])
         for result in comparison.results
+        if result.scenario.load is not None
         for row in result.rows
         if row.policy in shown
     ]

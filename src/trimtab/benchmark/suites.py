@@ -13,6 +13,7 @@ from typing import Literal
 from trimtab.core.registry import SUITE_ENTRY_POINTS, Registry
 from trimtab.core.settings import Field, Settings, field_validator, model_validator
 from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
+from trimtab.dag_scheduling.policies import POLICIES, PREFIX
 from trimtab.dag_scheduling.workload import Workload
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
 
@@ -21,6 +22,7 @@ __all__ = [
     "SUITES",
     "BatchSuite",
     "DagSuite",
+    "DecimaSuite",
     "MultiResourceSuite",
     "Scenario",
     "StreamSuite",
@@ -36,6 +38,7 @@ SUITES: Registry[type[DagSuite]] = Registry(
     "suite",
     {
         "dag/batch": f"{_HERE}:BatchSuite",
+        "dag/decima": f"{_HERE}:DecimaSuite",
         "dag/multi-resource": f"{_HERE}:MultiResourceSuite",
         "dag/stream": f"{_HERE}:StreamSuite",
     },
@@ -180,6 +183,43 @@ class StreamSuite(DagSuite):
     training_seeds: int = Field(
         default=8, ge=2, le=FIRST_TEST_SEED, description="Episodes `trimtab tune` judges by."
     )
+
+
+RULES_TO_BEAT = ("fair", "weighted-fair:tuned", "graphene:tuned", "capped-srpt-local:tuned")
+TRAINED = ("decima-tpch-batch", "decima-tpch-stream")
+
+
+class DecimaSuite(DagSuite):
+    """Trained policies against the rules they have to beat: a batch, and streams at four loads."""
+
+    loads: tuple[float, ...] = Field(
+        default=(0.5, 0.7, 0.85, 0.95), description="Loads of the streams, each a table of its own."
+    )
+    stream_jobs: int = Field(default=200, ge=1, le=1_000_000, description="Jobs per episode of a stream.")
+    policies: tuple[str, ...] = Field(
+        default_factory=lambda: (*RULES_TO_BEAT, *(name for name in TRAINED if PREFIX + name in POLICIES)),
+        min_length=1,
+        description="Policies; `:tuned` takes the tuned settings.",
+    )
+
+    @model_validator(mode="after")
+    def _sweep_needs_a_stream(self) -> DecimaSuite:
+        """Here the workload is that of the batch; streams are made of it."""
+        return self
+
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """The batch, then the streams; a trace comes alone."""
+        if self.workload.arrivals == "trace":
+            return (Scenario("trace", self.workload),)
+        at_once = {"arrivals": "batch", "load": None, "mean_gap_s": None}
+        stream = {"arrivals": "poisson", "jobs": self.stream_jobs, "mean_gap_s": None}
+        return (
+            Scenario("batch", self.workload.model_copy(update=at_once)),
+            *(
+                Scenario(f"load {load:.2f}", self.workload.model_copy(update={**stream, "load": load}), load)
+                for load in self.loads
+            ),
+        )
 
 
 class RandomMemoryWorkload(WorkloadSettings):

@@ -50,7 +50,7 @@ def compare(
     Parameters
     ----------
     suite:
-        dag/batch, dag/stream or dag/multi-resource.
+        dag/batch, dag/stream, dag/multi-resource or dag/decima.
     policies:
         Policies separated by commas; `name:tuned` takes tuned settings (default: all of the suite).
     baseline:

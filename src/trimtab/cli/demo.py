@@ -17,6 +17,8 @@ from trimtab.cli.terminal import (
 
 __all__ = ["demo"]
 
+LEARNED = "decima-tpch-batch"
+
 
 def demo(
     *,
@@ -27,7 +29,7 @@ def demo(
     processes: int | None = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare every rule on a batch of TPC-H jobs and say which would serve best, and why.
+    """Compare every rule, and a trained policy, on a batch of TPC-H jobs; say which would serve best.
 
     Parameters
     ----------
@@ -50,11 +52,14 @@ def demo(
     from trimtab.cli.asking import check_names, suite_settings
     from trimtab.cli.compare import print_tables
     from trimtab.core.run_folder import RunFolder
+    from trimtab.dag_scheduling.policies import POLICIES, PREFIX
 
     asked = suite_settings(
         "dag/batch", settings=None, workload=workload, jobs=None, executors=None, arrivals=None,
         load=None, seed=seed, seeds=seeds,
     )  # fmt: skip
+    if PREFIX + LEARNED in POLICIES:
+        asked = asked.model_copy(update={"policies": (*asked.policies, LEARNED)})
     tuned = shipped_tuned_values()
     check_names(asked, tuned)
     folder = (
@@ -63,7 +68,7 @@ def demo(
         else RunFolder.create(out, clock=now, settings=asked)
     )
     say_if_compiling(asked.policies)
-    with progress_bar("playing every rule on the same jobs", quiet=json) as show:
+    with progress_bar("playing every policy on the same jobs", quiet=json) as show:
         comparison = compare(
             asked, tuned=tuned, processes=processes or cores(), progress=show, name="dag/batch"
         )

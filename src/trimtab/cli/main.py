@@ -21,8 +21,13 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "record": ("trimtab.cli.record:record", "Record TPC-H on a local Spark."),
     "simulate": ("trimtab.cli.simulate:simulate", "Play one workload under one policy; draw it."),
+    "train": ("trimtab.cli.train:train", "Train a policy of your own, for your own workload."),
     "tune": ("trimtab.cli.tune:tune", "Find the best settings of the rules on training seeds."),
     "compare": ("trimtab.cli.compare:compare", "Compare policies on the same unseen workloads."),
+    "explain": (
+        "trimtab.cli.explain:explain",
+        "Say why a policy decided as it did, and what others would do.",
+    ),
     "policies": ("trimtab.cli.policies:policies", "List the policies and their settings."),
     "workloads": ("trimtab.cli.workloads:workloads", "List the workloads and the history sources."),
 }
@@ -103,7 +108,7 @@ def _unknown_verb(word: str) -> str:
 
 def _overview() -> str:
     lines = [
-        "trimtab: learned schedulers for clusters; import your history, simulate it, compare.",
+        "trimtab: learned schedulers for clusters; import your history, train, compare.",
         "",
         "Usage: trimtab VERB [ARGUMENTS]",
         "",

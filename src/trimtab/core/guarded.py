@@ -107,5 +107,6 @@ class GuardedPolicy(Generic[Snapshot, Action]):
 
     def close(self) -> None:
         """End the thread that asks the policy."""
-        self._questions.put(None)
-        self._thread = None
+        if self._thread is not None:
+            self._questions.put(None)
+            self._thread = None

@@ -243,7 +243,7 @@ def _toml_lines(settings: Settings, tables: tuple[str, ...]) -> list[str]:
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{json.dumps(k)} = {_toml_value(v)}" for k, v in value.items())
+        inside = ", ".join(f"{json.dumps(k)} = {_toml_value(v)}" for k, v in value.items() if v is not None)
         return f"{{ {inside} }}"
     if isinstance(value, list):
         return f"[{', '.join(_toml_value(item) for item in value if item is not None)}]"

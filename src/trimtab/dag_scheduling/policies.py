@@ -3,17 +3,23 @@
 `make_policy("weighted-fair:alpha=-0.5")` is the door for the command line and for tables. Other
 packages add names through the entry point group ``trimtab.policies`` (``"dag/my-rule"``): a `Rule`,
 or a class or function whose keyword arguments are the settings.
+
+Trained policies are bundles on disk. Those that come with trimtab have the name of their folder; any
+other is named by its path: the folder of the bundle, or the run folder that holds it.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from trimtab.core.errors import RegistryError, SettingsError
+from trimtab.core.bundle import load_bundle
+from trimtab.core.errors import BundleError, RegistryError, SettingsError
 from trimtab.core.policy import Policy
 from trimtab.core.registry import POLICY_ENTRY_POINTS, Registry
 from trimtab.dag_scheduling import heuristics
@@ -25,6 +31,7 @@ __all__ = [
     "PREFIX",
     "DagPolicy",
     "described",
+    "find_bundle",
     "make_policy",
     "parse_policy",
     "short_name",
@@ -35,8 +42,49 @@ DagPolicy = Policy[Snapshot, Action]
 PREFIX = "dag/"
 
 _HERE = "trimtab.dag_scheduling.policies"
+_MANIFEST = "manifest.json"
 
-POLICIES: Registry[Any] = Registry(
+
+@dataclass(frozen=True)
+class _Trained:
+    """A bundle on disk that is loaded when called."""
+
+    folder: Path
+    name: str
+
+    def __call__(self) -> Any:
+        bundle = load_bundle(self.folder)
+        policy = _KINDS.load(bundle.kind)(bundle)
+        # What a user writes to get it, so that two runs of one preset are told apart in a table.
+        policy.name = self.name
+        return policy
+
+    def sentence(self) -> str:
+        """Say what it was trained on."""
+        bundle = load_bundle(self.folder)
+        told = "; ".join(_courses_in_words(bundle.manifest["trained"].get("courses", [])))
+        return f"Learned ({bundle.kind}){': ' if told else ''}{told}."
+
+
+class _Policies(Registry[Any]):
+    """Names of rules, and of the trained policies in the package; the latter are found when asked for."""
+
+    def _targets(self) -> dict[str, str]:
+        trained = {PREFIX + folder.name: str(folder) for folder in _shipped_folders()}
+        return {**trained, **super()._targets()}
+
+    def _import(self, name: str, target: str) -> Any:
+        if (Path(target) / _MANIFEST).is_file():
+            return _Trained(Path(target), short_name(name))
+        return super()._import(name, target)
+
+
+# Named, not imported: a rule needs nothing of what trained policies are made of.
+_KINDS: Registry[Any] = Registry(
+    "kind of trained policy", {"decima": "trimtab.dag_scheduling.decima.policy:DecimaPolicy"}
+)
+
+POLICIES: Registry[Any] = _Policies(
     "policy",
     {
         "dag/capped-srpt": f"{_HERE}:capped_srpt",
@@ -155,9 +203,14 @@ def make_policy(name: str, values: Mapping[str, float] | None = None) -> DagPoli
     >>> make_policy("weighted-fair", {"alpha": 0.25}).name
     'weighted-fair:alpha=0.25'
     """
-    base, written = parse_policy(name)
+    if _is_path(name):
+        base, written, thing = name, {}, _Trained(find_bundle(name), name)
+    else:
+        base, written = parse_policy(name)
+        thing = POLICIES.load(PREFIX + base)
     wanted = {**written, **(values or {})}
-    thing = POLICIES.load(PREFIX + base)
+    if isinstance(thing, _Trained) and wanted:
+        raise SettingsError(f"policy {base!r} is trained and has no settings; leave out {', '.join(wanted)}")
     made = thing if isinstance(thing, Rule) else _called(base, thing, {})
     if isinstance(made, Rule):
         return _with_values(base, made, wanted)
@@ -199,13 +252,60 @@ def short_name(name: str) -> str:
 def described(name: str) -> str:
     """Say in one sentence what a policy does: the first line of its docstring."""
     thing = POLICIES.load(PREFIX + short_name(name))
+    if isinstance(thing, _Trained):
+        return thing.sentence()
     text = (thing.function.__doc__ if isinstance(thing, Rule) else thing.__doc__) or ""
     return text.strip().split("\n")[0]
+
+
+def find_bundle(text: str) -> Path:
+    """Find the folder of a trained policy: by name, by its path, or by that of the run that made it."""
+    named = next((folder for folder in _shipped_folders() if folder.name == short_name(text)), None)
+    folders = [named] if named else [Path(text), Path(text) / "bundle"]
+    found = next((folder for folder in folders if (folder / _MANIFEST).is_file()), None)
+    if found is None:
+        state = "holds no trained policy" if Path(text).is_dir() else "no such folder"
+        raise BundleError(
+            f"{text}: {state}; give a bundle (a folder with {_MANIFEST}) or a run of `trimtab train`"
+        )
+    return found
 
 
 def tunable_parameters(policy: DagPolicy) -> tuple[Parameter, ...]:
     """List the settings `trimtab tune` may change; none for policies that are not rules."""
     return tuple(p for p in policy.parameters if p.grid) if isinstance(policy, Rule) else ()
+
+
+def _is_path(text: str) -> bool:
+    """Whether a policy is named by a place on disk; registered names go first."""
+    name = short_name(text.strip())
+    return "/" in name.partition(":")[0] or (PREFIX + name not in POLICIES and Path(name).is_dir())
+
+
+def _shipped_folders() -> list[Path]:
+    """The trained policies in the package; there may be none."""
+    place = Path(str(files("trimtab.dag_scheduling").joinpath("decima", "bundles")))
+    return sorted(found.parent for found in place.glob(f"*/{_MANIFEST}"))
+
+
+def _courses_in_words(courses: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was practised; courses that differ in their load alone are one."""
+    loads: dict[tuple[str, str], list[float]] = {}
+    for course in courses:
+        jobs, executors = course["workload"], course["cluster"]["executors"]
+        pace = {"batch": "at once", "poisson": "in streams"}.get(jobs["arrivals"], "as in the trace")
+        found = loads.setdefault(
+            (f"{jobs['jobs']} jobs of {jobs['name']} {pace}", f"{executors} executors"), []
+        )
+        found += [jobs["load"]] if jobs.get("load") else []
+    return [f"{what}{_loads_in_words(found)}, {where}" for (what, where), found in loads.items()]
+
+
+def _loads_in_words(loads: Sequence[float]) -> str:
+    if not loads:
+        return ""
+    low, high = min(loads), max(loads)
+    return f" at load {low:g}" if low == high else f" at loads {low:g} to {high:g}"
 
 
 def _called(base: str, thing: Any, settings: Mapping[str, float]) -> Any:

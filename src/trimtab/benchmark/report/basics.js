@@ -73,10 +73,10 @@ function duration(ms) {
 
 // --- numbers ---------------------------------------------------------------------------------
 
-function niceTicks(top, most) {
+function niceTicks(top, most, smallest = 1) {
   const raw = top / most;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = Math.max(1, [1, 2, 5, 10].map((n) => n * power).find((s) => s >= raw));
+  const step = Math.max(smallest, [1, 2, 5, 10].map((n) => n * power).find((s) => s >= raw));
   const ticks = [];
   for (let y = 0; y <= top * 1.0001; y += step) ticks.push(y);
   return ticks;

@@ -130,6 +130,7 @@ class CurvesSection:
     curves: Sequence[Curve]
     y_percent: bool = False
     on_the_clock: bool = False  # x is the time axis of the Gantt charts
+    decimals: int = 0  # digits after the point of a value; 0: they are counts
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-// Step curves, one SVG path per policy: completion times, jobs in the system.
+// Step curves, one SVG path per policy: completion times, jobs in the system, the course of a training.
 
 const MARGIN = { left: 46, right: 14, top: 30, bottom: 44 };
 
@@ -13,7 +13,8 @@ function startCurves(area, section, policies) {
     shown: true,
   }));
   const endX = Math.max(1, ...curves.map((curve) => curve.x.at(-1)));
-  const topY = section.percent ? 1 : Math.max(1, ...curves.map((curve) => curve.y.reduce((a, b) => Math.max(a, b), 0)));
+  const most = Math.max(...curves.map((curve) => curve.y.reduce((a, b) => Math.max(a, b), 0)));
+  const topY = section.percent ? 1 : section.decimals ? most || 1 : Math.max(1, most);
   let width, height, pointer = null; // pointer: where values are read, in milliseconds
   let marks; // what changes with the pointer and the followed job
   let band; // the part of the time axis that the Gantt charts show
@@ -24,7 +25,7 @@ function startCurves(area, section, policies) {
     const place = lastAtMost(curve.x, x, 0, curve.x.length);
     return place < 0 ? 0 : curve.y[place];
   };
-  const told = (y) => (section.percent ? `${(100 * y).toFixed(1)} %` : String(Math.round(y)));
+  const told = (y) => (section.percent ? `${(100 * y).toFixed(1)} %` : y.toFixed(section.decimals));
 
   function stepPath(curve) {
     let x = across(curve.x[0]);
@@ -43,10 +44,10 @@ function startCurves(area, section, policies) {
 
   function axes() {
     const group = svg("g");
-    const yTicks = section.percent ? [0, 0.25, 0.5, 0.75, 1] : niceTicks(topY, 6);
+    const yTicks = section.percent ? [0, 0.25, 0.5, 0.75, 1] : niceTicks(topY, 6, section.decimals ? 0 : 1);
     for (const y of yTicks) {
       group.append(svg("line", { class: y ? "grid" : "base", x1: MARGIN.left, x2: width - MARGIN.right, y1: up(y), y2: up(y) }));
-      const label = section.percent ? `${100 * y} %` : String(y);
+      const label = section.percent ? `${100 * y} %` : String(Number(y.toPrecision(6)));
       group.append(svg("text", { x: MARGIN.left - 8, y: up(y) + 4, "text-anchor": "end" }, label));
     }
     const { ticks, step } = timeTicks(0, endX, Math.max(2, (width - MARGIN.left) / 74));

@@ -93,6 +93,7 @@ def _section_data(section: Section) -> dict[str, object]:
             "yLabel": section.y_label,
             "percent": section.y_percent,
             "onTheClock": section.on_the_clock,
+            "decimals": section.decimals,
             "curves": [
                 {
                     "policy": curve.policy,

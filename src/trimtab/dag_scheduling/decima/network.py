@@ -171,7 +171,8 @@ def pooled(
     alive = present[..., None]
     contexts = leaky(mlp(of_job, jobs, xp), xp) * alive
     mean = contexts.sum(-2) / xp.maximum(alive.sum(-2), 1)
-    known = xp.concatenate([mean, contexts.max(-2), cluster], axis=-1)
+    # Empty rows count as 0; so does having none, or a policy would decide otherwise without padding.
+    known = xp.concatenate([mean, contexts.max(-2, initial=0.0), cluster], axis=-1)
     return contexts, leaky(mlp(of_cluster, known, xp), xp)
 
 

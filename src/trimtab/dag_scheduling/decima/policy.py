@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,11 +18,11 @@ from trimtab.dag_scheduling.decima.features import (
     LIMIT_FEATURES,
     STAGE_FEATURES,
 )
-from trimtab.dag_scheduling.decima.network import Design, limit_scores, stage_scores
+from trimtab.dag_scheduling.decima.network import Design, limit_scores, new_network, stage_scores
 from trimtab.dag_scheduling.decima.view import Shown
 from trimtab.dag_scheduling.problem import Action, Snapshot
 
-__all__ = ["Considered", "DecimaPolicy", "load_policy", "make_bundle", "shipped_bundles", "shipped_policy"]
+__all__ = ["Considered", "DecimaPolicy", "load_policy", "make_bundle"]
 
 WING, KIND = "dag_scheduling", "decima"
 
@@ -58,6 +57,11 @@ class DecimaPolicy:
             ) from None
         self.name = bundle.name
         self.bundle = bundle
+        wanted = flatten({"actor": new_network(self.design, 0)["actor"]})
+        if {name: array.shape for name, array in wanted.items()} != {
+            name: array.shape for name, array in bundle.tensors.items()
+        }:
+            raise BundleError(f"{bundle.name}: its tensors are not those of its network; copy it again")
         self.parameters = unflatten(bundle.tensors)
         self._bits: tuple[NDArray[np.int64], NDArray[np.uint32]] | None = None
 
@@ -101,20 +105,6 @@ class DecimaPolicy:
 def load_policy(path: str | Path) -> DecimaPolicy:
     """Load a policy from the folder of its bundle."""
     return DecimaPolicy(load_bundle(path))
-
-
-def shipped_bundles() -> list[str]:
-    """Names of the trained policies that come with trimtab."""
-    return sorted(entry.name for entry in _shipped().iterdir() if entry.joinpath("manifest.json").is_file())
-
-
-def shipped_policy(name: str) -> DecimaPolicy:
-    """Load one of the trained policies that come with trimtab."""
-    return load_policy(str(_shipped().joinpath(name)))
-
-
-def _shipped() -> Any:
-    return files("trimtab.dag_scheduling.decima").joinpath("bundles")
 
 
 def make_bundle(

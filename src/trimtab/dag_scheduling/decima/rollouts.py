@@ -16,17 +16,19 @@ from numpy.typing import NDArray
 
 from trimtab.core.environment import BatchOutcome
 from trimtab.core.errors import ActionError, SettingsError
-from trimtab.core.randomness import exponential, split
+from trimtab.core.randomness import exponential, integers, split
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima import showing
 from trimtab.dag_scheduling.decima import view as v
+from trimtab.dag_scheduling.decima.looking_ahead import look_ahead_with
 from trimtab.dag_scheduling.decima.network import Design, limits_of
 from trimtab.dag_scheduling.decima.showing import FUTURE_WINDOWS_S, Episodes, Outcomes, Screen
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.simulator import events, replay
 from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, is_importable, specialise
 from trimtab.dag_scheduling.simulator.simulator import FIRST_SLOTS, NO_LIMIT_MS, tables_for
-from trimtab.dag_scheduling.simulator.state import State, grow, new_state
+from trimtab.dag_scheduling.simulator.state import NOW, State, grow, new_state
+from trimtab.dag_scheduling.simulator.tables import Tables
 from trimtab.dag_scheduling.workload import Workload
 
 __all__ = ["Course", "RolloutEnvironment"]
@@ -40,6 +42,10 @@ class Course:
     draw: Callable[[int], Workload]
     """Gives the workload of a seed; all must share one profile."""
     teacher: Rule | None = None
+    look_ahead_s: float = 0.0
+    """Measure costs against the teacher playing on for so long or up to twice; 0: do not."""
+    look_every: int = 1
+    """Do so at every so manieth decision; those between share in what is found."""
     cost_scale_s: float = 1.0
     """Rewards are divided by it, so that courses of different load weigh alike."""
 
@@ -59,19 +65,29 @@ class RolloutEnvironment:
         episodes_each: int = 4,
         threads: int = 1,
     ) -> None:
-        shards = max(len(courses), threads)
+        # Each course has as many shards as any other, so that none is practised more often.
+        parts = max(1, round(threads / len(courses)))
+        shards = parts * len(courses)
         if size % (shards * rollouts):
             raise SettingsError(
                 f"{size} environments cannot be split into {shards} shards of groups of {rollouts}; "
                 f"choose a multiple of {shards * rollouts}"
             )
+        classes = {len(course.cluster.class_memory) for course in courses}
+        if classes != {design.classes}:
+            raise SettingsError(
+                f"the cluster has {max(classes)} executor classes, the network was made for "
+                f"{design.classes}; use a policy trained for such a cluster"
+            )
         self.size = size
         self.rollouts = rollouts
         self._design = design
         each = size // shards
+        most_executors = max(course.cluster.executors for course in courses)
         self._shards = [
-            _Shard(courses[place % len(courses)], design, each, rollouts, episodes_each)
-            for place in range(shards)
+            _Shard(course, design, most_executors, each, rollouts, episodes_each, number, part)
+            for number, course in enumerate(courses)
+            for part in range(parts)
         ]
         most = max(shard.stages for shard in self._shards)
         self._stages = most if stages_shown is None else stages_shown
@@ -82,14 +98,17 @@ class RolloutEnvironment:
         self._slots = np.zeros((size, jobs_shown), np.int64)
         self._each = each
 
-    def reset(self, seed: int, mean_episode_s: float) -> None:
-        """Begin new episodes everywhere."""
-        for place, shard in enumerate(self._shards):
-            shard.draw(split(seed, f"shard {place}"), mean_episode_s)
+    def reset(self, seed: int, mean_episode_s: float, *, imitating: bool = False) -> None:
+        """Begin new episodes everywhere; whoever imitates is not judged against the teacher (costs are 0)."""
+        for shard in self._shards:
+            shard.imitating = imitating
+            shard.draw(seed, mean_episode_s)
         self._run(lambda shard: shard.begin())
 
     def reset_to(self, seeds: Sequence[int]) -> None:
         """Begin given episodes, one per environment and in their order: for validation."""
+        if len(seeds) != self.size:
+            raise SettingsError(f"{len(seeds)} seeds for {self.size} environments; give one for each")
         for place, shard in enumerate(self._shards):
             shard.plan(list(seeds[place * self._each : (place + 1) * self._each]), NO_LIMIT_MS, 1)
         self._run(lambda shard: shard.begin())
@@ -112,7 +131,12 @@ class RolloutEnvironment:
 
         def one(shard: _Shard) -> None:
             rows = shard.place(self._shards, self._each)
-            shard.step(actions[rows], self._slots[rows], self._stages, Outcomes._make(part[rows] for part in outcomes))
+            shard.step(
+                actions[rows],
+                self._slots[rows],
+                self._stages,
+                Outcomes._make(part[rows] for part in outcomes),
+            )
             scale[rows] = 1000.0 * shard.course.cost_scale_s
 
         self._run(one)
@@ -123,12 +147,15 @@ class RolloutEnvironment:
         )
 
     def _run(self, work: Callable[[_Shard], None]) -> None:
-        with np.errstate(over="ignore"):
-            if self._pool is None:
-                for shard in self._shards:
-                    work(shard)
-            else:
-                list(self._pool.map(work, self._shards))
+        def quietly(shard: _Shard) -> None:
+            with np.errstate(over="ignore"):  # holds for the thread that asks for it only
+                work(shard)
+
+        if self._pool is None:
+            for shard in self._shards:
+                quietly(shard)
+        else:
+            list(self._pool.map(quietly, self._shards))
 
     def _new_screen(self) -> Screen:
         size, jobs, stages, classes = self.size, self._jobs, self._stages, self._design.classes
@@ -145,6 +172,15 @@ class RolloutEnvironment:
         )
 
 
+def random_choices(shown: dict[str, NDArray[np.generic]], random: np.random.Generator) -> NDArray[np.int32]:
+    """A random stage and class that may be chosen in each environment, without a limit."""
+    flags = shown["stages"][..., v.FLAGS].astype(np.int64)
+    classes = (shown["cluster"].shape[1] - v.CLUSTER_FIELDS) // 2
+    open_now = (flags[..., None] >> (2 + np.arange(classes))) & 1
+    scores = open_now.reshape(len(flags), -1) * (1.0 + random.random((len(flags), flags[0].size * classes)))
+    return np.stack([scores.argmax(1), np.zeros(len(flags))], axis=1).astype(np.int32)
+
+
 def _rows(screen: Screen, rows: slice) -> Screen:
     return Screen._make(field[rows] for field in screen)
 
@@ -152,25 +188,34 @@ def _rows(screen: Screen, rows: slice) -> Screen:
 class _Shard:
     """Environments of one course, stepped by one thread."""
 
-    def __init__(self, course: Course, design: Design, size: int, rollouts: int, episodes_each: int) -> None:
+    def __init__(
+        self,
+        course: Course,
+        design: Design,
+        most_executors: int,
+        size: int,
+        rollouts: int,
+        episodes_each: int,
+        number: int,
+        part: int,
+    ) -> None:
         self.course = course
         self._size, self._rollouts, self._episodes_each = size, rollouts, episodes_each
+        self._number, self._part = number, part
         first = course.draw(0)
         self._tables = tables_for(first.profile, course.cluster)
-        if len(self._tables.class_memory) != design.classes:
-            raise SettingsError(
-                f"the cluster has {len(self._tables.class_memory)} executor classes, the network was made "
-                f"for {design.classes}; use a policy trained for such a cluster"
-            )
         self.stages = self._tables.stages_per_slot
         self._bits = v.child_words(self._tables.child_offset, self._tables.child, v.words_for(self.stages))
         count = course.cluster.executors
-        self._limits = limits_of(np.array([count], np.float32), design, count, np)[0].astype(np.int64)
+        offered = limits_of(np.array([count], np.float32), design, most_executors, np)[0].astype(np.int64)
+        self._limits = offered if design.limit_head else offered[:1]
         self._state = self._new_state(first.job_count)
         self._status = np.full(size, events.FINISHED, np.int64)
         self._actions = np.zeros((size, 3), np.int64)
         self._label = None if course.teacher is None else _labeller(course.teacher.function)
         self._parameters = np.array(() if course.teacher is None else course.teacher.values, np.float64)
+        self._foreseen = _Foreseen(course, size) if course.look_ahead_s > 0 else None
+        self.imitating = False
 
     def place(self, shards: Sequence[_Shard], each: int) -> slice:
         """The rows of this shard in the arrays of all."""
@@ -184,12 +229,14 @@ class _Shard:
     def draw(self, seed: int, mean_episode_s: float) -> None:
         """Draw the next episodes; a group shares workloads, luck and time limits."""
         count = self._size // self._rollouts * self._episodes_each
-        seeds = [int(split(seed, "episode", place)) % TRAINING_SEEDS for place in range(count)]
+        # Numbered within the course: what is played does not depend on the number of threads.
+        places = np.arange(self._part * count, (self._part + 1) * count)
+        seeds = integers(split(seed, "episodes", self._number), places, high=TRAINING_SEEDS)
         limits_ms: NDArray[np.int64] | int = NO_LIMIT_MS
         if np.isfinite(mean_episode_s):
-            draws = exponential(split(seed, "limits"), np.arange(count), mean=1000.0 * mean_episode_s)
+            draws = exponential(split(seed, "limits", self._number), places, mean=1000.0 * mean_episode_s)
             limits_ms = np.maximum(draws, 1).astype(np.int64)
-        self.plan(seeds, limits_ms, self._rollouts)
+        self.plan(seeds.tolist(), limits_ms, self._rollouts)
 
     def plan(self, seeds: list[int], limits_ms: NDArray[np.int64] | int, rollouts: int) -> None:
         """Lay out the episodes of these seeds, equally many for each group of `rollouts` environments."""
@@ -224,6 +271,8 @@ class _Shard:
         )
         showing.turn_over(self._state, self._tables, self._status, self._episodes, nothing)
         self._settle()
+        if self._foreseen is not None and not self.imitating:
+            self._foreseen.begin(self._state, self._tables)
 
     def show(self, screen: Screen) -> None:
         """Fill this shard's rows of the screen, the teacher's labels among them."""
@@ -240,6 +289,10 @@ class _Shard:
         self._settle()
         showing.turn_over(self._state, self._tables, self._status, self._episodes, outcomes)
         self._settle()
+        if self._foreseen is not None and self.imitating:
+            outcomes.cost_ms[:] = 0
+        elif self._foreseen is not None:
+            self._foreseen.compare(self._state, self._tables, outcomes)
 
     def _settle(self) -> None:
         """Make room for more jobs in the system, or say why an environment cannot go on."""
@@ -257,6 +310,65 @@ class _Shard:
             raise ActionError(
                 f"environment {wrong[0]}: action {self._actions[wrong[0]].tolist()} is outside the mask"
             )
+
+
+class _Foreseen:
+    """What the teacher would make of each environment: turns costs into costs beyond the teacher's.
+
+    Of every few decisions (`look_every`) the last one is charged: what they all cost, plus what the
+    teacher foresees now, minus what it foresaw before them. Over an episode that adds up to its cost
+    minus the teacher's. Where looking to the end takes too long, both foresights reach to the same
+    moment, which moves on in jumps; who sleeps beyond that moment is charged nothing.
+    """
+
+    def __init__(self, course: Course, size: int) -> None:
+        assert course.teacher is not None
+        self._look = look_ahead_with(course.teacher.function)
+        self._parameters = np.array(course.teacher.values, np.float64)
+        self._reach_ms = int(1000 * course.look_ahead_s)
+        self._every = course.look_every
+        self._costs = np.zeros(size, np.int64)
+        self._until_ms = np.zeros(size, np.int64)
+        self._now_ms = np.zeros(size, np.int64)
+        self._owed_ms = np.zeros(size, np.int64)
+        self._decisions = np.zeros(size, np.int64)
+        self._scratch: State | None = None
+
+    def begin(self, state: State, tables: Tables) -> None:
+        """Look ahead everywhere."""
+        self._owed_ms[:] = self._decisions[:] = 0
+        self._reach_out(state, tables, np.ones(len(self._costs), np.bool_))
+
+    def compare(self, state: State, tables: Tables, outcomes: Outcomes) -> None:
+        """Look again where it is due, and rewrite the costs of the last decisions."""
+        self._now_ms += outcomes.elapsed_ms
+        self._owed_ms += outcomes.cost_ms
+        self._decisions += 1
+        short = self._now_ms + self._reach_ms > self._until_ms
+        # Within one moment nothing is lost by waiting.
+        due = ~outcomes.ended & (outcomes.elapsed_ms > 0) & (short | (self._decisions >= self._every))
+        before = self._costs.copy()
+        self._look_ahead(state, tables, due)
+        charged = due | outcomes.ended
+        beyond = self._owed_ms + np.where(outcomes.ended, 0, self._costs) - before
+        outcomes.cost_ms[:] = np.where(charged & (self._now_ms <= self._until_ms), beyond, 0)
+        self._owed_ms[charged] = self._decisions[charged] = 0
+        self._reach_out(state, tables, outcomes.ended | (due & short))
+
+    def _reach_out(self, state: State, tables: Tables, chosen: NDArray[np.bool_]) -> None:
+        self._now_ms[chosen] = state.scalar[chosen, NOW]
+        self._until_ms[chosen] = self._now_ms[chosen] + 2 * self._reach_ms
+        self._look_ahead(state, tables, chosen)
+
+    def _look_ahead(self, state: State, tables: Tables, chosen: NDArray[np.bool_]) -> None:
+        if not chosen.any():
+            return
+        shapes = (state.slots.shape, state.jobs.shape)
+        if self._scratch is None or (self._scratch.slots.shape, self._scratch.jobs.shape) != shapes:
+            self._scratch = State._make(np.empty_like(field) for field in state)
+        for field, copy in zip(state, self._scratch, strict=True):
+            copy[chosen] = field[chosen]
+        self._look(self._scratch, tables, chosen, self._until_ms, self._parameters, self._costs)
 
 
 TRAINING_SEEDS = 900_000

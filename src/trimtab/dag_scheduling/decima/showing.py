@@ -116,7 +116,7 @@ def show(
     for index in range(len(status)):
         if status[index] == DECIDE:
             s = environment(batch, index)
-            choose_jobs(s, screen.jobs.shape[1], screen.slots[index])
+            choose_jobs(s, t, screen.jobs.shape[1], screen.slots[index])
             show_stages(s, t, bits, screen, index)
             show_cluster(s, t, screen, index)
             show_future(s, t, episodes.jobs[episodes.row[index]], screen.future[index])
@@ -134,16 +134,18 @@ def job_work_left(s: State, slot: int) -> float:
 
 
 @jit
-def has_schedulable(s: State, slot: int) -> bool:
+def has_choice(s: State, t: Tables, slot: int) -> bool:
+    """Whether some stage of the job may be chosen for some offered executor."""
     first = s.slots["first_stage"][slot]
     for stage in range(first, first + s.slots["stage_count"][slot]):
-        if s.stages["schedulable"][stage]:
-            return True
+        for executor_class in range(len(s.free_executors)):
+            if executors_taken(s, t, stage, len(s.executors["located"]), executor_class) > 0:
+                return True
     return False
 
 
 @jit
-def choose_jobs(s: State, room: int, slots: np.ndarray) -> None:
+def choose_jobs(s: State, t: Tables, room: int, slots: np.ndarray) -> None:
     """Jobs in order of arrival; if there are too many, the source and those with least work left."""
     active = s.scalar[ACTIVE]
     slots[:] = NOWHERE
@@ -151,21 +153,22 @@ def choose_jobs(s: State, room: int, slots: np.ndarray) -> None:
         for place in range(active):
             slots[place] = s.slots["active"][place]
         return
-    taken = 0
     bound = -1.0
-    if s.scalar[SOURCE_JOB] != NOWHERE:
-        slots[0] = s.scalar[SOURCE_JOB]
-        taken = 1
+    source = s.scalar[SOURCE_JOB]
+    with_source = source != NOWHERE and (room > 1 or has_choice(s, t, source))
+    if with_source:
+        slots[0] = source
+    taken = 1 if with_source else 0
     while taken < room:
         best = NOWHERE
         least = math.inf
         for place in range(active):
             slot = s.slots["active"][place]
             # Jobs that can use nothing now come last; equal amounts of work are told apart by place.
-            work = job_work_left(s, slot) + place * 1e-6
-            if not has_schedulable(s, slot):
-                work += 1e15
-            if slot != s.scalar[SOURCE_JOB] and bound < work < least:
+            work = job_work_left(s, slot) + place * 1e-3
+            if not has_choice(s, t, slot):
+                work += 1e12
+            if not (with_source and slot == slots[0]) and bound < work < least:
                 best, least = slot, work
         if best == NOWHERE:
             return
@@ -297,6 +300,8 @@ def label(
             screen.teacher[index, 0] = screen.slots.shape[1] * stages * classes
             screen.teacher[index, 1] = 0
             if action.stage != NOWHERE:
+                if not is_shown(s, action.stage, screen.slots[index]):
+                    action = first_shown(s, t, screen.slots[index])
                 slot = s.stages["slot"][action.stage]
                 position = action.stage - s.slots["first_stage"][slot]
                 for row in range(screen.slots.shape[1]):
@@ -305,6 +310,27 @@ def label(
                         screen.teacher[index, 0] = place
                 sent = executors_taken(s, t, action.stage, action.limit, action.executor_class)
                 screen.teacher[index, 1] = limit_for(s, t, action, sent, limits)
+
+
+@jit
+def is_shown(s: State, stage: int, slots: np.ndarray) -> bool:
+    for row in range(len(slots)):
+        if slots[row] == s.stages["slot"][stage]:
+            return True
+    return False
+
+
+@jit
+def first_shown(s: State, t: Tables, slots: np.ndarray) -> Action:
+    """Where the rule's own job is not shown: the first choice among those that are, without a limit."""
+    for row in range(len(slots)):
+        if slots[row] != NOWHERE:
+            first = s.slots["first_stage"][slots[row]]
+            for stage in range(first, first + s.slots["stage_count"][slots[row]]):
+                for executor_class in range(len(s.free_executors)):
+                    if executors_taken(s, t, stage, len(s.executors["located"]), executor_class) > 0:
+                        return Action(stage, len(s.executors["located"]), executor_class)
+    return Action(0, 0, 0)
 
 
 @jit

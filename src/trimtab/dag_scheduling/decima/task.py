@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -12,13 +12,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from trimtab.core.bundle import Bundle, unflatten
+from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Settings, load_settings
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.agent import decima_agent
 from trimtab.dag_scheduling.decima.network import Design
-from trimtab.dag_scheduling.decima.rollouts import TRAINING_SEEDS, Course, RolloutEnvironment
+from trimtab.dag_scheduling.decima.policy import DecimaPolicy
+from trimtab.dag_scheduling.decima.rollouts import (
+    TRAINING_SEEDS,
+    Course,
+    RolloutEnvironment,
+    random_choices,
+)
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
@@ -51,6 +57,13 @@ class CourseSettings(Settings):
         min_length=1,
         description="Rule to begin from and to be measured against.",
     )
+    look_ahead_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=1e6,
+        description="Judge decisions against the teacher playing on for so many seconds; 0: do not.",
+    )
+    look_every: int = Field(default=1, ge=1, le=1000, description="Do so at every so manieth decision.")
     sequences: int = Field(
         default=0, ge=0, le=TRAINING_SEEDS, description="Practise only so many workloads; 0: ever new ones."
     )
@@ -127,10 +140,12 @@ class DecimaTask:
 
     def _checked(self, start: Bundle) -> Any:
         """The parameters of a bundle, if they fit the network to be trained."""
-        made = Design(**start.manifest["settings"]["design"])
-        if made != self.design:
-            raise SettingsError(f"{start.name} has another network ({made}) than asked for ({self.design})")
-        return unflatten(start.tensors)
+        policy = DecimaPolicy(start)
+        if policy.design != self.design:
+            raise SettingsError(
+                f"{start.name} has another network ({policy.design}) than asked for ({self.design})"
+            )
+        return policy.parameters
 
     @property
     def lanes(self) -> Sequence[RolloutEnvironment]:
@@ -154,27 +169,28 @@ class DecimaTask:
 
     def score(self, parameters: Any) -> dict[str, float]:
         """Mean cost over that of the teacher on the same validation workloads, averaged over courses."""
-        ratios = {}
-        for number, (course, teacher_cost) in enumerate(zip(self._courses, self._teacher_costs, strict=True)):
-            cost = self.costs(parameters, course, self._validation_seeds)
-            ratios[f"course_{number}"] = float(cost.sum() / teacher_cost.sum())
-        return {"score": float(np.mean(list(ratios.values()))), **ratios}
+        costs = self.validation_costs(parameters)
+        ratios = costs.sum(1) / self._teacher_costs.sum(1)
+        return {"score": float(ratios.mean())} | {
+            f"course_{number}": float(ratio) for number, ratio in enumerate(ratios)
+        }
 
-    def costs(
-        self, parameters: Any, course: Course, seeds: Sequence[int], *, jobs_shown: int | None = None
-    ) -> Any:
-        """Play whole episodes with the likeliest actions; what each costs, in job-seconds."""
-        shown = jobs_shown or self.settings.jobs_shown
-        playing = RolloutEnvironment([course], self.design, size=len(seeds), jobs_shown=shown)
-        playing.reset_to(seeds)
-        cost = np.zeros(len(seeds))
-        going = np.ones(len(seeds), bool)
+    def validation_costs(self, parameters: Any) -> np.ndarray:
+        """Play whole episodes with the likeliest actions: [courses, seeds] in job-seconds."""
+        courses = [replace(course, look_ahead_s=0.0) for course in self._courses]
+        seeds = list(self._validation_seeds)
+        size = len(seeds) * len(courses)
+        playing = RolloutEnvironment(courses, self.design, size=size, jobs_shown=self.settings.jobs_shown)
+        playing.reset_to(seeds * len(courses))
+        cost = np.zeros(size)
+        going = np.ones(size, bool)
         while going.any():
             actions = self._best(parameters, jax.device_put(playing.observe()))
             outcome = playing.step(np.asarray(actions))
-            cost -= np.where(going, outcome.rewards, 0.0) * course.cost_scale_s
+            cost -= np.where(going, outcome.rewards, 0.0)
             going &= ~outcome.ended
-        return cost
+        scales = np.array([[course.cost_scale_s] for course in courses])
+        return cost.reshape(len(courses), len(seeds)) * scales
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -190,8 +206,8 @@ class DecimaTask:
         return range(TRAINING_SEEDS, TRAINING_SEEDS + self.settings.validation)
 
     @cached_property
-    def _teacher_costs(self) -> list[np.ndarray]:
-        return [_rule_costs(course, self._validation_seeds)[0] for course in self._courses]
+    def _teacher_costs(self) -> np.ndarray:
+        return np.stack([_rule_costs(course, self._validation_seeds)[0] for course in self._courses])
 
 
 def _course(settings: CourseSettings) -> Course:
@@ -204,10 +220,28 @@ def _course(settings: CourseSettings) -> Course:
     teacher = make_policy(settings.teacher)
     if not isinstance(teacher, Rule):
         raise SettingsError(f"teacher {settings.teacher!r} is not a rule; name one of `trimtab policies`")
-    plain = Course(settings.cluster, draw, teacher)
-    costs, decisions = _rule_costs(plain, range(4))
-    # So that one decision costs about 1 on every course.
-    return Course(settings.cluster, draw, teacher, float(costs.sum() / decisions))
+    course = Course(settings.cluster, draw, teacher, settings.look_ahead_s, settings.look_every)
+    return replace(course, cost_scale_s=_usual_cost_s(course))
+
+
+def _usual_cost_s(course: Course) -> float:
+    """What a decision costs, so that courses weigh alike: as it is, or its spread beyond the teacher's."""
+    if course.look_ahead_s == 0:
+        costs, decisions = _rule_costs(course, range(4))
+        return float(costs.sum() / decisions)
+    beyond = []
+    random = np.random.default_rng(0)
+    playing = RolloutEnvironment(
+        [course], Design(classes=len(course.cluster.class_memory)), size=8, jobs_shown=20
+    )
+    playing.reset_to(range(8))
+    for _ in range(160):
+        shown = playing.observe()
+        actions = shown["teacher"]
+        if random.random() < 0.1:
+            actions = random_choices(shown, random)
+        beyond.append(playing.step(actions).rewards)
+    return max(float(np.std(beyond)), 1e-3)
 
 
 def _rule_costs(course: Course, seeds: Sequence[int]) -> tuple[np.ndarray, int]:

@@ -1,0 +1,243 @@
+"""`python -m benchmarks.claims`: write docs/claims.md from the committed results of the benchmarks.
+
+One row for each claim about Decima and about input-dependent baselines. The numbers, intervals and
+verdicts come from `benchmarks/results/`; nothing on the page is typed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.decima_settings import MINUTES
+from benchmarks.results import ROOT
+
+PAGE = ROOT / "docs" / "claims.md"
+RESULTS = ROOT / "benchmarks" / "results"
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and the rows of ours that test it: those whose names begin so."""
+
+    claim: str
+    paper: str
+    topic: str
+    rows: tuple[str, ...]
+
+
+CLAIMS = (
+    Claim(
+        "Batched arrivals: shorter average JCT than every baseline scheme",
+        "21 % to 3.1x",
+        "decima-batch",
+        (
+            "embedded: learned / best tuned capped SRPT",
+            "embedded: learned / best weighted fair",
+            "embedded: learned / Fair",
+            "embedded: learned / FIFO",
+        ),
+    ),
+    Claim(
+        "The same on the published TPC-H profile under the published rules",
+        "21 % to 3.1x",
+        "decima-batch",
+        (
+            "public profile: not measured",
+            "public profile: learned / best tuned capped SRPT",
+            "public profile: learned / best weighted fair",
+            "public profile: learned / Fair",
+            "public profile: learned / FIFO",
+        ),
+    ),
+    Claim(
+        "Continuous arrivals: lower average JCT than the best heuristic",
+        "28 % lower, 1,000 jobs",
+        "decima-stream",
+        (
+            "load 0.50, 200 jobs: learned / best",
+            "load 0.70, 200 jobs: learned / best",
+            "load 0.95, 200 jobs: learned / best",
+            "load 0.85, 1,000 jobs: learned / best",
+        ),
+    ),
+    Claim(
+        "Overload: the gap widens",
+        "2x better JCT",
+        "decima-stream",
+        ("an hour at 1.1 x capacity: learned / Fair", "load 1.1, 200 jobs: learned / Fair"),
+    ),
+    Claim(
+        "Multi-resource: better than Tetris and Graphene\\*",
+        "32 % (Alibaba trace) and 43 % (TPC-H) below Graphene\\*",
+        "decima-multi",
+        ("multi-resource: learned / best",),
+    ),
+    Claim(
+        "Another objective gives another policy: makespan",
+        "makespan 102.1 s instead of 119.6 s, average JCT 74.5 s instead of 67.3 s",
+        "decima-multi",
+        ("objective: makespan, trained", "objective: mean JCT, trained"),
+    ),
+    Claim(
+        "Another system gives another policy: zero-cost migration",
+        "average JCT 61.4 s instead of 67.3 s",
+        "decima-multi",
+        ("free moves: mean JCT / with the delay",),
+    ),
+    Claim(
+        "Component: the parallelism limit",
+        "without it unstable from 55 % load on",
+        "decima-ablations",
+        ("load 0.80: no limit head", "load 0.95: no limit head"),
+    ),
+    Claim(
+        "Component: the graph encoder",
+        "without it unstable as load grows",
+        "decima-ablations",
+        ("load 0.80: no graph encoder", "load 0.95: no graph encoder"),
+    ),
+    Claim(
+        "Component: the input-dependent baseline",
+        "without it 2x worse above 75 % load",
+        "decima-ablations",
+        ("load 0.80: no input-dependent baseline", "load 0.95: no input-dependent baseline"),
+    ),
+    Claim(
+        "Component: training on continuous arrivals",
+        "trained on batches only, it loses to the heuristic above 65 % load",
+        "decima-ablations",
+        ("load 0.80: trained on batches only", "load 0.95: trained on batches only"),
+    ),
+    Claim(
+        "Two levels of non-linearity let the encoder find the critical path",
+        "shown as a curve, no number",
+        "decima-representation",
+        ("longest path found, two levels", "longest path found, single level"),
+    ),
+    Claim(
+        "Generalisation: one policy for all loads",
+        "mixed training 77-82 s, tuned weighted fair 91 s, specialist 65 s",
+        "decima-stream",
+        (
+            "load 0.50, 200 jobs: learned / best",
+            "load 0.70, 200 jobs: learned / best",
+            "load 0.95, 200 jobs: learned / best",
+        ),
+    ),
+    Claim(
+        "Generalisation: other jobs and another cluster than in training",
+        "no number",
+        "decima-batch",
+        ("elsewhere:",),
+    ),
+    Claim(
+        "Training speed",
+        "average DAG completion time 166 s at first, 89 s after 30,000 iterations",
+        "decima-speed",
+        ("one H200: decisions", "one H200: past Fair", "one H200: past every", "two CPU cores: past Fair"),
+    ),
+    Claim(
+        "Inference speed",
+        "below 15 ms a decision",
+        "decima-serving",
+        ("numpy, 20 jobs", "JAX, 20 jobs: ms a decision, p50", "JAX decides as numpy, or a tie"),
+    ),
+    Claim(
+        "Missing features: no task durations",
+        "still better than the best heuristic",
+        "decima-multi",
+        ("durations unknown: learned / Fair",),
+    ),
+    Claim(
+        "Optimality gap on small instances",
+        "about 9 % from exhaustive search (as told by others)",
+        "decima-optimality",
+        ("learned / optimum, mean",),
+    ),
+    Claim(
+        "Input-dependent baselines reduce the variance of the gradient without adding bias",
+        "50x lower on two-server load balancing",
+        "decima-variance",
+        ("same-sequence baseline",),
+    ),
+)
+"""Paper's numbers: the talk and the papers of Decima (SIGCOMM'19) and of the baselines (ICLR'19)."""
+
+INTRODUCTION = """# Claims
+
+What the papers on Decima (SIGCOMM'19) and input-dependent baselines (ICLR'19) claim, and what we measure.
+Generated by `python -m benchmarks.claims` from `benchmarks/results/`; do not edit.
+
+Ratios are mean JCT over mean JCT on the same unseen workloads with the same luck, in brackets their 95 %
+interval; below 1 the learned policy is better. Of the components, the ratio is without the part over with
+it: above 1 the part helps. The paper's numbers come from a Spark cluster and from baselines of its time.
+Ours come from the simulator, and the bar is the best rule, tuned. A verdict is of our bars: *holds* if
+every number in the row meets its bar, *missed* if one does not, *no bar* where we only report, *not
+measured* where no result is committed. The command fails when a bar is missed."""
+
+
+def load(topic: str) -> Result | None:
+    """The committed result of a benchmark, if there is one."""
+    path = RESULTS / f"{topic}.json"
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def rows_of(claim: Claim, result: Result) -> list[Result]:
+    """The rows that test a claim, in the order in which the claim names them."""
+    return [row for start in claim.rows for row in result["rows"] if row["name"].startswith(start)]
+
+
+def number(row: Result) -> str:
+    """One measured number with its interval and its bar."""
+    interval = "" if row["low"] is None else f" [{row['low']:.3g}, {row['high']:.3g}]"
+    told = row["bar"].removeprefix("none").strip() if row["bar"].startswith("none") else f"(bar {row['bar']})"
+    return f"{row['name']}: **{row['value']:.3g}**{interval} {told}".rstrip()
+
+
+def verdict(rows: Sequence[Result]) -> str:
+    """Holds only if every row with a bar does.
+
+    >>> verdict([{"bar": "<= 1", "holds": True}, {"bar": "none", "holds": True}])
+    'holds'
+    """
+    if not rows:
+        return "not measured"
+    barred = [row for row in rows if not row["bar"].startswith("none")]
+    if not barred:
+        return "no bar"
+    return "holds" if all(row["holds"] for row in barred) else "missed"
+
+
+def minutes(result: Result) -> str:
+    took = next((row["value"] for row in result["rows"] if row["name"] == MINUTES), None)
+    return "" if took is None else f"{took:.1f}"
+
+
+def line(claim: Claim) -> str:
+    """One row of the table."""
+    result = load(claim.topic)
+    rows = [] if result is None else rows_of(claim, result)
+    numbers = "<br>".join(number(row).replace("|", "\\|") for row in rows)
+    took = "" if result is None else minutes(result)
+    cells = (claim.claim, claim.paper, f"`make bench-{claim.topic}`", took, numbers, verdict(rows))
+    return "| " + " | ".join(cells) + " |"
+
+
+def page() -> str:
+    """The whole page."""
+    head = "| claim | paper's number | our command | minutes | our number | verdict |"
+    return "\n".join([INTRODUCTION, "", head, "|---|---|---|---|---|---|", *map(line, CLAIMS), ""])
+
+
+def main() -> None:
+    PAGE.write_text(page())
+    print(f"written to {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

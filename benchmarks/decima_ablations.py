@@ -1,0 +1,45 @@
+"""`make bench-decima-ablations`: Decima without one of its parts, on streams at high load.
+
+All four policies were trained alike on streams and differ in one part; `batch-only` is the policy trained
+on jobs that come all at once. Each must be worse than the whole by more than luck explains.
+"""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks.decima_settings import finish_after, learned, play_jct_s, reported, surely_above_one
+from benchmarks.results import Row
+from trimtab.benchmark.suites import StreamSuite
+from trimtab.core.statistics import mean_interval
+from trimtab.dag_scheduling.policies import DagPolicy
+
+LOADS = (0.8, 0.95)
+SEEDS = 30
+WHOLE = "ablation-full"
+WITHOUT = {
+    "ablation-no-limit": "no limit head",
+    "ablation-no-graph": "no graph encoder",
+    "ablation-no-future": "no input-dependent baseline",
+    "decima-tpch-batch": "trained on batches only",
+}
+
+
+def main() -> None:
+    started = time.perf_counter()
+    policies: dict[str, DagPolicy] = dict(learned(WHOLE, *WITHOUT))
+    suite = StreamSuite(loads=LOADS, seeds=SEEDS)
+    rows: list[Row] = []
+    for scenario in suite.scenarios():
+        measured = play_jct_s(suite, policies, scenario)
+        whole = measured[WHOLE]
+        rows += [
+            surely_above_one(f"{scenario.name}: {part} / whole", measured[name], whole)
+            for name, part in WITHOUT.items()
+        ]
+        rows.append(reported(f"{scenario.name}: whole, mean JCT (s)", mean_interval(whole, seed=0)))
+    finish_after("decima-ablations", rows, started)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,381 @@
+"""`trimtab train`: a policy of your own, for your own workload."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from trimtab.cli.terminal import JsonFlag, Switch, command_line, now, print_json, remark, table_of
+
+if TYPE_CHECKING:
+    from trimtab.core.bundle import Bundle
+    from trimtab.dag_scheduling.decima.task import CourseSettings, DecimaSettings
+    from trimtab.learning.training import Progress
+
+__all__ = ["train"]
+
+USUAL_PRESET = "decima-tpch-batch"
+ASKED = "asked.json"
+"""File in the run folder: the whole settings, as --resume needs them."""
+RIVALS = "fair,weighted-fair:tuned,capped-srpt-local:tuned"
+
+
+def train(
+    wing: Literal["dag", "dag_scheduling"] = "dag",
+    /,
+    *,
+    preset: str | None = None,
+    workload: str | None = None,
+    out: Path | None = None,
+    resume: Path | None = None,
+    start_from: Annotated[str | None, Parameter(name=["--start-from", "--from"])] = None,
+    set: list[str] | None = None,
+    minutes: float | None = None,
+    seed: int | None = None,
+    presets: Switch = False,
+    json: JsonFlag = False,
+) -> None:
+    """Train a policy into a run folder, and say how to judge it on unseen workloads.
+
+    Parameters
+    ----------
+    wing:
+        What is scheduled: dag.
+    preset:
+        Name of a preset, or TOML file with settings (default: decima-tpch-batch).
+    workload:
+        Name or workload file to train on instead of the preset's.
+    out:
+        Run folder to make (default: runs/PRESET, then runs/PRESET-2, ...).
+    resume:
+        Run folder of a run that was stopped, to go on exactly where it was.
+    start_from:
+        Trained policy to begin from: its name, bundle or run folder.
+    set:
+        Any setting, such as training.iterations=50; may be given several times.
+    minutes:
+        Stop at the first checkpoint after this long (default: run to the end).
+    seed:
+        Another number gives another run of the same training.
+    presets:
+        List the presets and stop.
+    """
+    _need_jax()
+    if presets:
+        _list_presets(json)
+        return
+    asked = _settings(
+        preset, resume, {"workload": workload, "minutes": minutes, "seed": seed}, _changes(set or [])
+    )
+    folder = resume or out or _next_folder(Path(preset or USUAL_PRESET).stem)
+    _refuse(asked, folder, resume=resume, out=out, start_from=start_from)
+    bundle = _train(asked, folder, _start(start_from), resume=resume is not None, quiet=json)
+    _tell(asked, folder, bundle, json=json)
+
+
+def _need_jax() -> None:
+    from trimtab.core.errors import TrimtabError
+
+    missing = [name for name in ("jax", "optax") if find_spec(name) is None]
+    if missing:
+        raise TrimtabError(f"training needs {' and '.join(missing)}; pip install 'trimtab[train]'")
+
+
+def _list_presets(json: bool) -> None:
+    from trimtab.dag_scheduling.decima.task import preset_names
+
+    place = files("trimtab.dag_scheduling.decima").joinpath("presets")
+    rows = []
+    for name in preset_names():
+        first = place.joinpath(f"{name}.toml").read_text(encoding="utf-8").split("\n")[0]
+        rows.append([name, first.removeprefix("#").strip() if first.startswith("#") else ""])
+    if json:
+        print_json([{"name": name, "description": text} for name, text in rows])
+        return
+    print(table_of(["preset", "what it trains"], rows))
+
+
+# --- what is asked for -----------------------------------------------------------------------------
+
+
+def _changes(words: Sequence[str]) -> dict[str, Any]:
+    """Read ``name=value``; a value is TOML, or else text."""
+    from trimtab.core.errors import SettingsError
+
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise SettingsError(f"--set {word}: not name=value; write for example training.iterations=50")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _settings(
+    preset: str | None, resume: Path | None, flags: Mapping[str, Any], changes: Mapping[str, Any]
+) -> DecimaSettings:
+    """Lay flags over the preset, or over the settings of the run that is continued."""
+    from trimtab.core.settings import load_settings
+    from trimtab.dag_scheduling.decima.task import DecimaSettings, load_preset
+    from trimtab.dag_scheduling.workload.presets import find_source
+
+    begun = None if resume is None else _begun(resume)
+    base = begun if begun is not None and preset is None else load_preset(preset or USUAL_PRESET)
+    plain = base.model_dump(mode="json")
+    if base is begun:
+        # The time that was given belonged to the session that is over.
+        plain["training"]["minutes"] = 0
+    if flags["workload"] is not None:
+        for course in plain["courses"]:
+            course["workload"]["name"] = flags["workload"]
+    for name, value in {"training.minutes": flags["minutes"], "training.seed": flags["seed"]}.items():
+        if value is not None:
+            _put(plain, name, value)
+    for name, value in changes.items():
+        _put(plain, name, value)
+    asked = load_settings(DecimaSettings, None, plain)
+    if begun is not None and resume is not None:
+        _refuse_other_settings(resume, begun, asked)
+    for course in asked.courses:
+        find_source(course.workload.name)
+    return asked
+
+
+def _put(within: Any, name: str, value: Any) -> None:
+    """Set a field by its dotted name; ``courses.0.teacher`` counts into a list.
+
+    Names that do not exist are set too: the settings refuse them, with the nearest one that does.
+    """
+    step, more, rest = name.partition(".")
+    place: Any = _counted(within, step) if isinstance(within, list) else step
+    if not more:
+        within[place] = value
+        return
+    inner = within[place] if isinstance(within, list) else within.get(place)
+    if not isinstance(inner, dict | list):
+        inner = within[place] = {}
+    _put(inner, rest, value)
+
+
+def _counted(within: list[Any], step: str) -> int:
+    from trimtab.core.errors import SettingsError
+
+    if not step.isdigit() or int(step) >= len(within):
+        raise SettingsError(f"--set: {step!r} counts into a list; use 0 to {len(within) - 1}")
+    return int(step)
+
+
+def _begun(run: Path) -> DecimaSettings:
+    from trimtab.core.errors import TrimtabError
+    from trimtab.core.run_folder import RunFolder
+    from trimtab.core.settings import load_settings
+    from trimtab.dag_scheduling.decima.task import DecimaSettings
+
+    folder = RunFolder.open(run, clock=now)
+    if not (run / ASKED).is_file():
+        raise TrimtabError(f"{run}: no training to go on with (no {ASKED}); start a new run")
+    return load_settings(DecimaSettings, None, folder.read_json(ASKED))
+
+
+def _refuse_other_settings(run: Path, begun: DecimaSettings, asked: DecimaSettings) -> None:
+    from trimtab.core.errors import SettingsError
+
+    before, after = _flat(begun.model_dump(mode="json")), _flat(asked.model_dump(mode="json"))
+    for name in [*before, *after]:
+        if before.get(name) != after.get(name) and name != "training.minutes":
+            raise SettingsError(
+                f"{run}: began with {name} = {before.get(name)} and cannot go on with {after.get(name)}; "
+                "leave its settings alone, or start a new run"
+            )
+
+
+def _flat(value: Any, way: str = "") -> dict[str, Any]:
+    """Every single value with its dotted name."""
+    if not isinstance(value, dict | list):
+        return {way: value}
+    steps = value.items() if isinstance(value, dict) else enumerate(value)
+    found: dict[str, Any] = {}
+    for step, inner in steps:
+        found |= _flat(inner, f"{way}.{step}".removeprefix("."))
+    return found
+
+
+def _next_folder(label: str) -> Path:
+    number = 1
+    while True:
+        path = Path("runs") / (label if number == 1 else f"{label}-{number}")
+        if not path.exists():
+            return path
+        number += 1
+
+
+def _refuse(
+    asked: DecimaSettings, folder: Path, *, resume: Path | None, out: Path | None, start_from: str | None
+) -> None:
+    """Find what cannot work before minutes are spent on compiling."""
+    from trimtab.core.errors import TrimtabError
+
+    if resume is not None and out is not None:
+        raise TrimtabError("--out makes a new run, --resume goes on with an old one; give one of the two")
+    if resume is not None and start_from is not None:
+        raise TrimtabError("--from begins a new run, --resume goes on with an old one; give one of the two")
+    if resume is None and folder.exists():
+        raise TrimtabError(f"{folder}: exists; choose another --out, or go on with --resume {folder}")
+    asked.training.check_batch(asked.environments * asked.lanes)
+
+
+def _start(text: str | None) -> Bundle | None:
+    from trimtab.core.bundle import load_bundle
+    from trimtab.dag_scheduling.policies import find_bundle
+
+    return None if text is None else load_bundle(find_bundle(text))
+
+
+# --- the run ---------------------------------------------------------------------------------------
+
+
+def _train(asked: DecimaSettings, folder: Path, start: Bundle | None, *, resume: bool, quiet: bool) -> Path:
+    from trimtab.dag_scheduling.decima.training import train_decima
+
+    if not quiet:
+        remark("compiling the engine and the network; this takes a minute or two")
+    try:
+        with _training_bar(asked, folder, quiet=quiet) as show:
+            return train_decima(
+                asked, folder, name=folder.name, clock=now, progress=show, resume=resume, start=start
+            )
+    except KeyboardInterrupt:
+        if _keep_settings(asked, folder):
+            remark(f"go on with: {shlex.join(['trimtab', 'train', 'dag', '--resume', str(folder)])}")
+        raise
+
+
+def _keep_settings(asked: DecimaSettings, folder: Path) -> bool:
+    """Leave the whole settings in the run folder for --resume; says whether there is such a folder."""
+    from trimtab.core.errors import TrimtabError
+    from trimtab.core.run_folder import RunFolder
+
+    try:
+        run = RunFolder.open(folder, clock=now)
+    except TrimtabError:
+        return False
+    if not (run.path / ASKED).exists():
+        run.write_json(ASKED, asked.model_dump(mode="json"))
+    return True
+
+
+@contextmanager
+def _training_bar(asked: DecimaSettings, folder: Path, *, quiet: bool) -> Iterator[Progress]:
+    """Iterations, score, rate and time left: a bar for people, a line per score for a log file."""
+    if quiet or not sys.stderr.isatty():
+
+        def tell(done: int, total: int, score: float | None, rate: float, left_s: float) -> None:
+            _keep_settings(asked, folder)
+            if score is not None and not quiet:
+                told = f"score {score:.3f}, {rate:,.0f} decisions/s, {left_s / 60:.0f} min left"
+                remark(f"iteration {done} of {total}: {told}")
+
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        place = bar.add_task("training", total=asked.training.total_iterations, told="compiling")
+        scores = ["none yet"]
+
+        def show(done: int, total: int, score: float | None, rate: float, left_s: float) -> None:
+            _keep_settings(asked, folder)
+            if score is not None:
+                scores[0] = f"{score:.3f}"
+            minutes, seconds = divmod(round(left_s), 60)
+            told = f"score {scores[0]}  {rate:,.0f} decisions/s  {minutes}:{seconds:02d} left"
+            bar.update(place, completed=done, total=total, told=told)
+
+        yield show
+
+
+# --- what came of it -------------------------------------------------------------------------------
+
+
+def _tell(asked: DecimaSettings, folder: Path, bundle: Path, *, json: bool) -> None:
+    from trimtab.benchmark.report.training import write_training_report
+    from trimtab.core.bundle import load_bundle
+    from trimtab.core.run_folder import RunFolder
+
+    run = RunFolder.open(folder, clock=now)
+    done = len(run.read_metrics())
+    finished = done == asked.training.total_iterations
+    made = load_bundle(bundle)
+    score = float(made.manifest["scores"]["validation cost over the teacher's"])
+    at_iteration = int(made.manifest["scores"]["at iteration"])
+    report = folder / "report.html"
+    write_training_report(report, run.read_metrics(), name=folder.name, command=command_line())
+    judge = _compare_commands(asked, folder)
+    if json:
+        print_json(
+            {
+                "run_folder": str(folder),
+                "bundle": str(bundle),
+                "report": str(report),
+                "score": score,
+                "at_iteration": at_iteration,
+                "iterations": done,
+                "finished": finished,
+                "compare": judge,
+            }
+        )
+        return
+    print(f"bundle: {bundle}")
+    print(f"score:  {score:.3f} of its teacher's cost on validation workloads, at iteration {at_iteration}")
+    print(f"curves: {report}")
+    if not finished:
+        print(f"{done} of {asked.training.total_iterations} iterations; go on with --resume {folder}")
+    print("\nJudge it on unseen workloads:")
+    for command in judge:
+        print(f"  {command}")
+
+
+def _compare_commands(asked: DecimaSettings, folder: Path) -> list[str]:
+    """One for each course; where they differ in their load, the suite's own sweep."""
+    loads = {course.workload.load for course in asked.courses}
+    commands = [_compare_command(course, folder, sweep=len(loads) > 1) for course in asked.courses]
+    return list(dict.fromkeys(commands))
+
+
+def _compare_command(course: CourseSettings, folder: Path, *, sweep: bool) -> str:
+    """Play the policy and the rules it has to beat on the course's test seeds."""
+    jobs, cluster = course.workload, course.cluster
+    stream = jobs.arrivals == "poisson"
+    suite = "dag/multi-resource" if cluster.classes else "dag/stream" if stream else "dag/batch"
+    words = ["trimtab", "compare", suite, "--policies", f"{RIVALS},{folder}"]
+    if jobs.name != "tpch":
+        words += ["--workload", jobs.name]
+    if jobs.jobs != (200 if suite == "dag/stream" else 20):
+        words += ["--jobs", str(jobs.jobs)]
+    if cluster.executors != 50:
+        words += ["--executors", str(cluster.executors)]
+    if jobs.arrivals == "trace":
+        words += ["--arrivals", "trace"]
+    if jobs.load is not None and not sweep:
+        words += ["--load", f"{jobs.load:g}"]
+    return shlex.join(words)

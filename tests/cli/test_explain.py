@@ -1,0 +1,91 @@
+"""`trimtab explain`: the same episode as `simulate` and `compare` play, taken apart at one decision."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.untrained_bundle import save_untrained
+
+EPISODE = ("--workload", "synthetic", "--jobs", "4", "--executors", "8", "--seed", "3")
+SMALL = ("--workload", "tiny:three-sizes", "--jobs", "4", "--executors", "3", "--processes", "1")
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> str:
+    return str(save_untrained(tmp_path / "lone"))
+
+
+def test_a_trained_policy_is_taken_apart(run: Callable, bundle: str) -> None:
+    found = run("explain", "--policy", bundle, *EPISODE, "--decision", "12", "--json").json
+    assert (found["decision"], found["executors"], found["seed"]) == (12, 8, 3)
+    best = found["candidates"][0]
+    assert (best["job"], best["stage"]) == (found["chosen"]["job"], found["chosen"]["stage"])
+    assert found["limits"][0]["limit"] == found["chosen"]["limit"]
+    assert sum(one["probability"] for one in found["candidates"]) == pytest.approx(1.0)
+    assert len({one["fact"] for one in found["influences"]}) == len(found["influences"]) > 10
+    assert len(found["others"]) == 4
+    assert 0 < sum(found["free_executors"]) <= 8
+    text = run("explain", "--policy", bundle, *EPISODE, "--decision", "12").out
+    assert f"Decision 12 of {bundle} on synthetic, seed 3: after {found['time_s']:,.1f} s" in text
+    for heading in ("probability", "executors sent", "what moved it", "would choose"):
+        assert heading in text
+
+
+def test_a_rule_tells_what_it_and_the_others_choose(run: Callable) -> None:
+    """Three jobs of one stage, first come first served on 4 executors: job 0 can use all of them."""
+    words = ["--workload", "tiny:three-sizes", "--executors", "4", "--decision", "1"]
+    found = run("explain", "--policy", "fifo", *words, "--json").json
+    assert found["chosen"] == {
+        "policy": "fifo", "idle": False, "job": 0, "stage": 0, "executors": 4, "executor_class": 0,
+        "limit": 4,
+    }  # fmt: skip
+    assert found["free_executors_of_job"] is None
+    assert [(one["job"], one["tasks_left"], one["job_work_left_s"]) for one in found["candidates"]] == [
+        (0, 4, 12.0), (1, 2, 4.0), (2, 1, 1.0),
+    ]  # fmt: skip
+    assert "influences" not in found
+    assert [one["policy"] for one in found["others"]][::3] == ["fair", "fifo"]
+    text = run("explain", "--policy", "fifo", *words).out
+    assert "4 of 4 executors to place, from the cluster's pool." in text
+    assert "It chose job 0 (three-sizes 1), stage 0: 4 executors, limit 4." in text
+
+
+def test_the_decisions_are_those_of_simulate(run: Callable, refused: Callable) -> None:
+    decisions = run("simulate", "dag", "--policy", "fair", *EPISODE, "--json").json["decisions"]
+    last = run("explain", "--policy", "fair", *EPISODE, "--decision", str(decisions), "--json")
+    assert last.code == 0
+    said = refused("explain", "--policy", "fair", *EPISODE, "--decision", str(decisions + 1))
+    assert f"the episode has {decisions} decisions" in said
+
+
+def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Callable, bundle: str) -> None:
+    tune = ["tune", "dag", *SMALL, "--policies", "weighted-fair", "--training-seeds", "2", "--out", "t.json"]
+    assert run(*tune).code == 0
+    words = ["--seeds", "2", "--policies", f"fair,{bundle},weighted-fair:tuned", "--tuned", "t.json"]
+    assert run("compare", "dag/batch", *SMALL, *words, "--out", "runs/a").code == 0
+    found = run("explain", "runs/a", "--decision", "2", "--json").json
+    assert (found["policy"], found["seed"], found["executors"]) == (bundle, 1_000_000, 3)
+    rule = run("explain", "runs/a", "--policy", "weighted-fair:tuned", "--decision", "2", "--json").json
+    assert rule["policy"].startswith("weighted-fair:alpha=")
+    assert rule["policy"] in [one["policy"] for one in rule["others"]]
+    assert run("explain", "runs/a", "--policy", "sjf-cp", "--decision", "1").code == 0
+    assert "--jobs: the run runs/a fixes its episodes" in refused(
+        "explain", "runs/a", "--decision", "1", "--jobs", "3"
+    )
+    assert "runs/a: has no load 0.7; its loads: none" in refused(
+        "explain", "runs/a", "--decision", "1", "--load", "0.7"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--decision"),
+        (["--decision", "1"], "whose decision? Give --policy"),
+        (["--decision", "0", "--policy", "fair", *EPISODE], "--decision 0: decisions are counted from 1"),
+        (["--decision", "1", "--policy", "fiar"], "did you mean 'dag/fair'"),
+        (["nowhere", "--decision", "1"], "nowhere: not a run folder"),
+    ],
+)
+def test_mistakes(refused: Callable, words: list[str], said: str) -> None:
+    assert said in refused("explain", *words)

@@ -1,0 +1,328 @@
+"""`trimtab train` from flags to a policy that plays, and trained policies in every other verb."""
+
+import io
+import json
+import pickle
+import shlex
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.untrained_bundle import save_untrained
+
+from trimtab.benchmark.report.training import training_sections, write_training_report
+from trimtab.benchmark.suites import BatchSuite, DecimaSuite
+from trimtab.benchmark.tuned import scenario_ground, shipped_tuned_values
+from trimtab.cli import train as train_module
+from trimtab.cli.main import main
+from trimtab.core.errors import TrimtabError
+from trimtab.core.run_folder import RunFolder
+from trimtab.dag_scheduling import policies
+from trimtab.dag_scheduling.cluster import Cluster
+from trimtab.dag_scheduling.decima import training
+from trimtab.dag_scheduling.decima.task import DecimaSettings, preset_names
+from trimtab.dag_scheduling.policies import described, make_policy
+from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.workload.tiny import tiny_workload
+
+SMALLEST = """
+# The smallest thing that trains.
+environments = 4
+lanes = 1
+jobs_shown = 4
+validation = 2
+
+[[courses]]
+workload = { name = "tiny:three-sizes", jobs = 4 }
+cluster = { executors = 4 }
+
+[network]
+hidden = 8
+embedding = 4
+graph = false
+
+[training]
+iterations = 1
+horizon = 4
+epochs = 1
+minibatches = 1
+reset_every = 1
+validate_every = 1
+checkpoint_every = 1
+"""
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """One real run, and what the verb said of it; most of its half minute is compiling."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "smallest.toml").write_text(SMALLEST)
+    said = io.StringIO()
+    with redirect_stdout(said):
+        words = ["--preset", str(folder / "smallest.toml"), "--out", str(folder / "run"), "--json"]
+        assert main(["train", "dag_scheduling", *words]) == 0
+    return folder / "run", json.loads(said.getvalue())
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[DecimaSettings]:
+    """Settings that reach the training, which is stopped by Ctrl-C as soon as its folder is there."""
+    seen: list[DecimaSettings] = []
+
+    def begin(settings: DecimaSettings, folder: Path, *, clock: Any, resume: bool, **others: Any) -> Path:
+        seen.append(settings)
+        if not resume:
+            RunFolder.create(folder, clock=clock, settings=settings.training)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train_decima", begin)
+    return seen
+
+
+# --- one real run ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_run_leaves_a_policy_its_score_and_its_curves(trained: tuple[Path, dict[str, Any]]) -> None:
+    folder, said = trained
+    assert (said["iterations"], said["finished"], said["at_iteration"]) == (1, True, 1)
+    measured = json.loads((folder / "metrics.jsonl").read_text())
+    assert said["score"] == pytest.approx(measured["score"])
+    page = (folder / "report.html").read_text()
+    assert "Training of run" in page
+    assert "Cost against the teacher" in page
+    policy = make_policy(str(folder))
+    episode = simulate(tiny_workload("two-jobs"), policy, Cluster(executors=3))
+    assert episode.policy == str(folder)
+    assert (episode.completion_ms > 0).all()
+
+
+@pytest.mark.slow
+def test_the_command_it_ends_with_judges_it(run: Callable, trained: tuple[Path, dict[str, Any]]) -> None:
+    folder, said = trained
+    (command,) = said["compare"]
+    words = shlex.split(command)
+    assert words[:3] == ["trimtab", "compare", "dag/batch"]
+    found = run(*words[1:], "--seeds", "2", "--processes", "1", "--json").json
+    assert str(folder) in [row["policy"] for row in found["scenarios"][0]["policies"]]
+    assert found["settings"]["workload"]["name"] == "tiny:three-sizes"
+    assert found["settings"]["cluster"]["executors"] == 4
+
+
+@pytest.mark.slow
+def test_a_finished_run_goes_on_to_nothing_and_keeps_its_settings(
+    run: Callable, refused: Callable, trained: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, said = trained
+    assert f"score:  {said['score']:.3f}" in run("train", "--resume", str(folder), "--minutes", "1").out
+    other = refused("train", "--resume", str(folder), "--seed", "4")
+    assert "began with training.seed = 0 and cannot go on with 4" in other
+
+
+@pytest.mark.slow
+def test_a_run_can_be_explained(run: Callable, trained: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = trained
+    found = run("explain", str(folder), "--decision", "1", "--json").json
+    assert (found["workload"], found["executors"], found["policy"]) == ("tiny:three-sizes", 4, str(folder))
+
+
+# --- what reaches the training -----------------------------------------------------------------------
+
+
+def test_flags_lie_over_the_preset(run: Callable, asked: list[DecimaSettings]) -> None:
+    words = [
+        "--set",
+        "training.iterations=7",
+        "--set",
+        "courses.0.teacher=fair",
+        "--set",
+        "network.graph=false",
+    ]
+    run("train", "dag", "--preset", "decima-tpch-stream", "--workload", "synthetic", "--seed", "5",
+        "--minutes", "0.5", *words)  # fmt: skip
+    (settings,) = asked
+    assert {course.workload.name for course in settings.courses} == {"synthetic"}
+    assert settings.courses[0].workload.arrivals == "poisson"
+    assert [course.teacher for course in settings.courses].count("fair") == 1
+    assert (settings.training.seed, settings.training.minutes, settings.training.iterations) == (5, 0.5, 7)
+    assert settings.network.graph is False
+
+
+def test_stopping_says_how_to_go_on(
+    run: Callable, refused: Callable, asked: list[DecimaSettings], tmp_path: Path
+) -> None:
+    answer = run("train", "--set", "training.iterations=9", "--minutes", "8")
+    assert answer.code == 130
+    assert "trimtab train dag --resume runs/decima-tpch-batch" in answer.err
+    assert run("train", "--resume", "runs/decima-tpch-batch", "--minutes", "3").code == 130
+    assert asked[1].training.iterations == 9
+    assert asked[1].training.minutes == 3
+    run("train", "--resume", "runs/decima-tpch-batch")
+    assert asked[2].training.minutes == 0
+    other = refused("train", "--resume", "runs/decima-tpch-batch", "--set", "environments=32")
+    assert "began with environments = 64 and cannot go on with 32" in other
+    assert "runs/decima-tpch-batch-2" in run("train").err
+
+
+def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
+    listed = run("train", "--presets", "--json").json
+    assert [entry["name"] for entry in listed] == preset_names()
+    assert all(entry["description"].endswith(".") for entry in listed)
+    assert "\ndecima-tpch-batch " in run("train", "--presets").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--preset", "nothing"], "no preset 'nothing'; there are decima-"),
+        (["--preset", "no.toml"], "no preset 'no.toml'"),
+        (["--workload", "nothing"], "no workload 'dag/nothing'"),
+        (
+            ["--set", "training.iterationz=3"],
+            "training.iterationz is not a setting; did you mean 'iterations'?",
+        ),
+        (["--set", "trainingg.iterations=3"], "trainingg is not a setting; did you mean 'training'?"),
+        (["--set", "iterations"], "--set iterations: not name=value"),
+        (["--set", "courses.5.teacher=fair"], "'5' counts into a list; use 0 to 0"),
+        (["--set", "training.minibatches=7"], "minibatches = 7 does not divide"),
+        (["--set", "environments=many"], 'environments = "many"'),
+        (["--out", "there"], "there: exists; choose another --out, or go on with --resume there"),
+        (["--resume", "nowhere"], "nowhere: not a run folder"),
+        (["--resume", "there"], "there: not a run folder"),
+        (["--from", "nowhere"], "nowhere: no such folder; give a bundle"),
+        (["--from", "there"], "there: holds no trained policy"),
+    ],
+)
+def test_mistakes(refused: Callable, tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "there").mkdir()
+    assert said in refused("train", "dag", *words)
+
+
+def test_without_jax_one_line_says_what_to_install(
+    refused: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_module, "find_spec", lambda name: None)
+    assert "training needs jax and optax; pip install 'trimtab[train]'" in refused("train", "dag")
+
+
+# --- trained policies by name and by path ------------------------------------------------------------
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trained policy that comes with the package."""
+    folder = save_untrained(tmp_path / "package" / "decima-small")
+    monkeypatch.setattr(policies, "_shipped_folders", lambda: [folder])
+    return folder
+
+
+TINY = ("--workload", "tiny:three-sizes", "--executors", "4")
+
+
+def test_a_shipped_policy_is_known_by_its_name(run: Callable, refused: Callable, shipped: Path) -> None:
+    assert make_policy("decima-small").name == make_policy("dag/decima-small").name == "decima-small"
+    assert described("decima-small") == "Learned (decima): 4 jobs of tiny:three-sizes at once, 4 executors."
+    assert "\ndecima-small " in run("policies").out
+    assert (
+        run("simulate", "dag", "--policy", "decima-small", *TINY, "--json").json["policy"] == "decima-small"
+    )
+    words = [*TINY, "--jobs", "3", "--seeds", "2", "--processes", "1"]
+    assert "decima-small" in run("compare", "dag/batch", "--policies", "fair,decima-small", *words).out
+    tune = refused("tune", "dag", "--policies", "decima-small", *TINY)
+    assert "'decima-small' has nothing to tune" in tune
+    assert "is trained and has no settings; leave out alpha" in refused(
+        "simulate", "dag", "--policy", "decima-small:alpha=1", *TINY
+    )
+
+
+def test_a_policy_may_be_a_path(run: Callable, refused: Callable, tmp_path: Path) -> None:
+    save_untrained(tmp_path / "runs" / "mine" / "bundle")
+    save_untrained(tmp_path / "lone")
+    for text in ("runs/mine", "runs/mine/bundle", "lone", str(tmp_path / "lone")):
+        played = run("simulate", "dag", "--policy", text, *TINY, "--json").json
+        assert played["policy"] == text
+    assert "runs/none: no such folder" in refused("simulate", "dag", "--policy", "runs/none", *TINY)
+    assert "runs: holds no trained policy" in refused("simulate", "dag", "--policy", "runs", *TINY)
+    (tmp_path / "lone" / "manifest.json").write_text("{}")
+    assert "lone" in refused("simulate", "dag", "--policy", "lone", *TINY)
+
+
+def test_loads_are_told_together() -> None:
+    def stream(load: float) -> dict[str, Any]:
+        return {
+            "workload": {"name": "tpch", "jobs": 9, "arrivals": "poisson", "load": load},
+            "cluster": {"executors": 50},
+        }
+
+    told = policies._courses_in_words([stream(0.5), stream(2.0), stream(0.8)])
+    assert told == ["9 jobs of tpch in streams at loads 0.5 to 2, 50 executors"]
+
+
+def test_a_trained_policy_travels_to_another_process(tmp_path: Path) -> None:
+    policy = make_policy(str(save_untrained(tmp_path / "lone")))
+    copy = pickle.loads(pickle.dumps(policy))
+    first = simulate(tiny_workload("three-sizes"), policy, Cluster(executors=3))
+    again = simulate(tiny_workload("three-sizes"), copy, Cluster(executors=3))
+    assert copy.name == policy.name
+    assert (first.completion_ms == again.completion_ms).all()
+
+
+def test_demo_and_suite_take_in_what_is_shipped(
+    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "_shipped_folders", list)
+    assert DecimaSuite().policies == (
+        "fair",
+        "weighted-fair:tuned",
+        "graphene:tuned",
+        "capped-srpt-local:tuned",
+    )
+    folder = save_untrained(tmp_path / "package" / "decima-tpch-batch")
+    monkeypatch.setattr(policies, "_shipped_folders", lambda: [folder])
+    assert "decima-tpch-batch" in DecimaSuite().policies
+    words = ["demo", "--workload", "tiny:three-sizes", "--seeds", "2", "--processes", "1", "--json"]
+    played = [row["policy"] for row in run(*words).json["scenarios"][0]["policies"]]
+    assert "decima-tpch-batch" in played
+
+
+def test_the_suite_has_a_batch_and_streams_of_the_same_jobs(run: Callable) -> None:
+    scenarios = DecimaSuite().scenarios()
+    assert [one.name for one in scenarios] == ["batch", "load 0.50", "load 0.70", "load 0.85", "load 0.95"]
+    assert [one.workload.jobs for one in scenarios] == [20, 200, 200, 200, 200]
+    assert [one.workload.load for one in scenarios] == [None, 0.5, 0.7, 0.85, 0.95]
+    # The batch and the streams are those of the other suites: values tuned for them are found.
+    assert scenarios[0].workload == BatchSuite().workload
+    known = {entry.key[1] for entry in shipped_tuned_values().entries}
+    assert json.dumps(list(scenario_ground(DecimaSuite(), scenarios[2])), sort_keys=True) in known
+    words = [*TINY, "--jobs", "3", "--seeds", "2", "--processes", "1", "--policies", "fair,fifo", "--json"]
+    assert [s["name"] for s in run("compare", "dag/decima", *words, "--load", "0.7").json["scenarios"]] == [
+        "batch",
+        "load 0.70",
+    ]
+    alone = run("compare", "dag/decima", *words, "--arrivals", "batch").json["scenarios"]
+    assert [scenario["name"] for scenario in alone] == ["batch"]
+
+
+# --- the curves --------------------------------------------------------------------------------------
+
+
+def test_curves_are_over_the_time_of_training() -> None:
+    """Two iterations of 2 s; the first one copies, so it has no divergence, and is not validated."""
+    lines = [
+        {"seconds": 2.0, "decisions": 8, "decisions_per_s": 4000.0, "explained_variance": -1.0},
+        {"seconds": 2.0, "decisions": 8, "decisions_per_s": 6000.0, "explained_variance": 0.5,
+         "kl": 0.01, "score": 0.9},
+    ]  # fmt: skip
+    score, speed, divergence, critic = training_sections(lines, name="mine")
+    assert (score.curves[0].x.tolist(), score.curves[0].y.tolist()) == ([4000], [0.9])
+    assert (score.curves[1].policy, score.curves[1].y.tolist()) == ("teacher", [1.0, 1.0])
+    assert (speed.curves[0].x.tolist(), speed.curves[0].y.tolist()) == ([2000, 4000], [4.0, 6.0])
+    assert divergence.curves[0].y.tolist() == [0.01]
+    assert critic.curves[0].y.tolist() == [0.0, 0.5]
+
+
+def test_no_report_without_a_score(tmp_path: Path) -> None:
+    with pytest.raises(TrimtabError, match="no score in the metrics"):
+        write_training_report(tmp_path / "report.html", [], name="mine", command="")
