@@ -19,6 +19,7 @@ from trimtab.cli import train as train_module
 from trimtab.cli.main import main
 from trimtab.core.errors import TrimtabError
 from trimtab.core.run_folder import RunFolder
+from trimtab.core.settings import settings_as_toml
 from trimtab.dag_scheduling import policies
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima import training
@@ -74,7 +75,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[DecimaSettings]:
     def begin(settings: DecimaSettings, folder: Path, *, clock: Any, resume: bool, **others: Any) -> Path:
         seen.append(settings)
         if not resume:
-            RunFolder.create(folder, clock=clock, settings=settings.training)
+            run = RunFolder.create(folder, clock=clock, settings=settings.training)
+            run.write_text(training.ASKED_FOR, settings_as_toml(settings))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(training, "train_decima", begin)

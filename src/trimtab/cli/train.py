@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["train"]
 
 USUAL_PRESET = "decima-tpch-batch"
-ASKED = "asked.json"
-"""File in the run folder: the whole settings, as --resume needs them."""
 RIVALS = "fair,weighted-fair:tuned,capped-srpt-local:tuned"
 
 
@@ -182,11 +180,12 @@ def _begun(run: Path) -> DecimaSettings:
     from trimtab.core.run_folder import RunFolder
     from trimtab.core.settings import load_settings
     from trimtab.dag_scheduling.decima.task import DecimaSettings
+    from trimtab.dag_scheduling.decima.training import ASKED_FOR
 
-    folder = RunFolder.open(run, clock=now)
-    if not (run / ASKED).is_file():
-        raise TrimtabError(f"{run}: no training to go on with (no {ASKED}); start a new run")
-    return load_settings(DecimaSettings, None, folder.read_json(ASKED))
+    RunFolder.open(run, clock=now)
+    if not (run / ASKED_FOR).is_file():
+        raise TrimtabError(f"{run}: no training to go on with (no {ASKED_FOR}); start a new run")
+    return load_settings(DecimaSettings, run / ASKED_FOR)
 
 
 def _refuse_other_settings(run: Path, begun: DecimaSettings, asked: DecimaSettings) -> None:
@@ -252,37 +251,22 @@ def _train(asked: DecimaSettings, folder: Path, start: Bundle | None, *, resume:
     if not quiet:
         remark("compiling the engine and the network; this takes a minute or two")
     try:
-        with _training_bar(asked, folder, quiet=quiet) as show:
+        with _training_bar(asked, quiet=quiet) as show:
             return train_decima(
                 asked, folder, name=folder.name, clock=now, progress=show, resume=resume, start=start
             )
     except KeyboardInterrupt:
-        if _keep_settings(asked, folder):
+        if folder.exists():
             remark(f"go on with: {shlex.join(['trimtab', 'train', 'dag', '--resume', str(folder)])}")
         raise
 
 
-def _keep_settings(asked: DecimaSettings, folder: Path) -> bool:
-    """Leave the whole settings in the run folder for --resume; says whether there is such a folder."""
-    from trimtab.core.errors import TrimtabError
-    from trimtab.core.run_folder import RunFolder
-
-    try:
-        run = RunFolder.open(folder, clock=now)
-    except TrimtabError:
-        return False
-    if not (run.path / ASKED).exists():
-        run.write_json(ASKED, asked.model_dump(mode="json"))
-    return True
-
-
 @contextmanager
-def _training_bar(asked: DecimaSettings, folder: Path, *, quiet: bool) -> Iterator[Progress]:
+def _training_bar(asked: DecimaSettings, *, quiet: bool) -> Iterator[Progress]:
     """Iterations, score, rate and time left: a bar for people, a line per score for a log file."""
     if quiet or not sys.stderr.isatty():
 
         def tell(done: int, total: int, score: float | None, rate: float, left_s: float) -> None:
-            _keep_settings(asked, folder)
             if score is not None and not quiet:
                 told = f"score {score:.3f}, {rate:,.0f} decisions/s, {left_s / 60:.0f} min left"
                 remark(f"iteration {done} of {total}: {told}")
@@ -304,7 +288,6 @@ def _training_bar(asked: DecimaSettings, folder: Path, *, quiet: bool) -> Iterat
         scores = ["none yet"]
 
         def show(done: int, total: int, score: float | None, rate: float, left_s: float) -> None:
-            _keep_settings(asked, folder)
             if score is not None:
                 scores[0] = f"{score:.3f}"
             minutes, seconds = divmod(round(left_s), 60)

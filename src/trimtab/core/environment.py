@@ -92,7 +92,7 @@ class BatchEnvironment(Protocol):
     >>> class Coins:
     ...     size, rollouts = 4, 2
     ...
-    ...     def reset(self, seed: int, mean_episode_s: float) -> None:
+    ...     def reset(self, seed: int, mean_episode_s: float, *, imitating: bool = False) -> None:
     ...         self.heads = np.arange(self.size) // self.rollouts % 2
     ...
     ...     def observe(self) -> dict[str, NDArray[Any]]:
@@ -114,11 +114,12 @@ class BatchEnvironment(Protocol):
     rollouts: int
     """This many neighbours (equal ``i // rollouts``) live through the same workloads and luck."""
 
-    def reset(self, seed: int, mean_episode_s: float) -> None:
+    def reset(self, seed: int, mean_episode_s: float, *, imitating: bool = False) -> None:
         """Begin everywhere.
 
         A finite `mean_episode_s` ends episodes at random, memoryless times, the same within a
-        group of rollouts; ``inf`` sets no limit.
+        group of rollouts; ``inf`` sets no limit. While `imitating`, a teacher is copied and rewards
+        need not be worked out.
         """
         ...
 

@@ -42,6 +42,8 @@ class Course:
     draw: Callable[[int], Workload]
     """Gives the workload of a seed; all must share one profile."""
     teacher: Rule | None = None
+    sequences: int = 0
+    """Practise the workloads of so many seeds only; 0: ever new ones."""
     look_ahead_s: float = 0.0
     """Measure costs against the teacher playing on for so long or up to twice; 0: do not."""
     look_every: int = 1
@@ -231,7 +233,8 @@ class _Shard:
         count = self._size // self._rollouts * self._episodes_each
         # Numbered within the course: what is played does not depend on the number of threads.
         places = np.arange(self._part * count, (self._part + 1) * count)
-        seeds = integers(split(seed, "episodes", self._number), places, high=TRAINING_SEEDS)
+        high = self.course.sequences or TRAINING_SEEDS
+        seeds = integers(split(seed, "episodes", self._number), places, high=high)
         limits_ms: NDArray[np.int64] | int = NO_LIMIT_MS
         if np.isfinite(mean_episode_s):
             draws = exponential(split(seed, "limits", self._number), places, mean=1000.0 * mean_episode_s)

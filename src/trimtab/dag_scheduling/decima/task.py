@@ -15,6 +15,7 @@ import numpy as np
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Settings, load_settings
+from trimtab.dag_scheduling import heuristics
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.agent import decima_agent
 from trimtab.dag_scheduling.decima.network import Design
@@ -169,9 +170,10 @@ class DecimaTask:
 
     def score(self, parameters: Any) -> dict[str, float]:
         """Mean cost over that of the teacher on the same validation workloads, averaged over courses."""
-        costs = self.validation_costs(parameters)
-        ratios = costs.sum(1) / self._teacher_costs.sum(1)
-        return {"score": float(ratios.mean())} | {
+        costs = self.validation_costs(parameters).sum(1)
+        ratios = costs / self._rule_costs["teacher"]
+        over_fair = costs / self._rule_costs["fair"]
+        return {"score": float(ratios.mean()), "over_fair": float(over_fair.mean())} | {
             f"course_{number}": float(ratio) for number, ratio in enumerate(ratios)
         }
 
@@ -206,21 +208,33 @@ class DecimaTask:
         return range(TRAINING_SEEDS, TRAINING_SEEDS + self.settings.validation)
 
     @cached_property
-    def _teacher_costs(self) -> np.ndarray:
-        return np.stack([_rule_costs(course, self._validation_seeds)[0] for course in self._courses])
+    def _rule_costs(self) -> dict[str, np.ndarray]:
+        """By course: what the validation workloads cost under the teacher and under Fair."""
+        seeds = self._validation_seeds
+        fair = [replace(course, teacher=Rule("fair", heuristics.fair)) for course in self._courses]
+        return {
+            "teacher": np.array([_rule_costs(course, seeds)[0].sum() for course in self._courses]),
+            "fair": np.array([_rule_costs(course, seeds)[0].sum() for course in fair]),
+        }
 
 
 def _course(settings: CourseSettings) -> Course:
     def draw(seed: int) -> Workload:
-        number = seed % settings.sequences if settings.sequences and seed < TRAINING_SEEDS else seed
         return draw_workload(
-            settings.workload, executors=settings.cluster.executors, seed=number, part="training"
+            settings.workload, executors=settings.cluster.executors, seed=seed, part="training"
         )
 
     teacher = make_policy(settings.teacher)
     if not isinstance(teacher, Rule):
         raise SettingsError(f"teacher {settings.teacher!r} is not a rule; name one of `trimtab policies`")
-    course = Course(settings.cluster, draw, teacher, settings.look_ahead_s, settings.look_every)
+    course = Course(
+        settings.cluster,
+        draw,
+        teacher,
+        sequences=settings.sequences,
+        look_ahead_s=settings.look_ahead_s,
+        look_every=settings.look_every,
+    )
     return replace(course, cost_scale_s=_usual_cost_s(course))
 
 

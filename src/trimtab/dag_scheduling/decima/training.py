@@ -32,9 +32,9 @@ def train_decima(
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
     task = DecimaTask(settings, start=start)
-    train(task, settings.training, folder, progress, clock=clock, resume=resume)
+    texts = {ASKED_FOR: settings_as_toml(settings)}
+    train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     run = RunFolder.open(folder, clock=clock)
-    run.write_text(ASKED_FOR, settings_as_toml(settings))
     return save_bundle(run.path / "bundle", bundle_of_run(run, name))
 
 

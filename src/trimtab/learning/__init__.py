@@ -1,0 +1,1 @@
+"""Algorithms that learn to decide, each generic over wings: they know environments by protocol only."""

@@ -1,0 +1,186 @@
+"""Play: the policy on the device, the environments on the host, both busy at once.
+
+The environments come in lanes, usually two. Device work is dispatched and not waited for, so
+while the policy thinks about one lane the host steps the other::
+
+    device   policy(A)  policy(B)  policy(A)  policy(B) ...
+    host                step(A)    step(B)    step(A)   ...
+
+Observations go to the device once, where the policy reads them and the update finds them again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.environment import BatchEnvironment, BatchOutcome
+from trimtab.learning.agent import Acted, Observation, Parameters
+
+__all__ = ["Act", "CompiledAct", "Rollout", "collect", "compiled"]
+
+Act: TypeAlias = Callable[[Parameters, Observation, jax.Array], Acted]
+CompiledAct: TypeAlias = Callable[[Parameters, Any, Any], tuple[Acted, Observation]]
+"""Decides, and also returns the observation, which then lies on the device."""
+
+
+def compiled(act: Act) -> CompiledAct:
+    """Compile an agent's `act` for `collect`; once per run, since each call compiles anew.
+
+    Host arrays passed to a compiled function reach the device at a third of the cost of putting
+    each there beforehand. The barrier makes the function return the device's copies.
+    """
+
+    def answered(
+        parameters: Parameters, observation: Observation, key: jax.Array
+    ) -> tuple[Acted, Observation]:
+        return act(parameters, observation, key), jax.lax.optimization_barrier(observation)
+
+    return jax.jit(answered)
+
+
+class Rollout(NamedTuple):
+    """What was seen, done and earned; leaves are [time, envs, ...], lanes side by side.
+
+    `last_value` [envs] is the value of the observation after the horizon. `valid` is false for
+    decisions after the first end where only whole episodes count.
+    """
+
+    observation: Observation
+    action: jax.Array
+    log_prob: jax.Array
+    value: jax.Array
+    last_value: jax.Array
+    rewards: NDArray[np.float32]
+    elapsed_s: NDArray[np.float32]
+    ended: NDArray[np.bool_]
+    valid: NDArray[np.bool_]
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions count."""
+        return int(np.count_nonzero(self.valid))
+
+
+class _Lane:
+    """One lane in play: what the policy was last asked, and everything before."""
+
+    def __init__(self, environment: BatchEnvironment, act: CompiledAct, parameters: Parameters) -> None:
+        self.environment = environment
+        self._act = act
+        self._parameters = parameters
+        self.observations: list[Observation] = []
+        self.acted: list[Acted] = []
+        self.outcomes: list[BatchOutcome] = []
+
+    def ask(self, key: NDArray[np.uint32]) -> None:
+        """Hand the next observation to the policy, without waiting for its answer."""
+        acted, observation = self._act(self._parameters, self.environment.observe(), key)
+        acted.action.copy_to_host_async()
+        self.observations.append(observation)
+        self.acted.append(acted)
+
+    def answer(self) -> BatchOutcome:
+        """Wait for the policy's answer to the last question and live through it."""
+        outcome = self.environment.step(np.asarray(self.acted[-1].action))
+        self.outcomes.append(outcome)
+        return outcome
+
+
+def collect(
+    lanes: Sequence[BatchEnvironment],
+    act: CompiledAct,
+    parameters: Parameters,
+    key: jax.Array,
+    horizon: int,
+    *,
+    whole_episodes: bool = False,
+) -> Rollout:
+    """Make `horizon` decisions in every environment, from where each stands now.
+
+    `act` comes from `compiled`. Whole episodes: go on until every environment has ended once, or
+    to the horizon; the time axis is then padded to one of few lengths (each new one compiles).
+    There, `valid` is false after the first end, and wholly for an episode the horizon cut short:
+    half an episode would teach that taking many decisions is cheap.
+    """
+    playing = [_Lane(lane, act, parameters) for lane in lanes]
+    # Drawn at once and kept on the host: splitting a key for each decision would cost more than it.
+    keys = np.asarray(_split(key, (horizon + 1) * len(playing))).reshape(horizon + 1, len(playing), 2)
+    unfinished = [np.ones(lane.size, dtype=bool) for lane in lanes]
+    for number, lane in enumerate(playing):
+        lane.ask(keys[0, number])
+    for step in range(1, horizon + 1):
+        for number, lane in enumerate(playing):
+            outcome = lane.answer()
+            lane.ask(keys[step, number])
+            if whole_episodes:
+                unfinished[number] &= ~outcome.ended
+        if whole_episodes and not any(some.any() for some in unfinished):
+            break
+    return _gathered(playing, horizon if whole_episodes else None)
+
+
+def _split_key(key: jax.Array, count: int) -> jax.Array:
+    return jax.random.split(key, count)
+
+
+_split = jax.jit(_split_key, static_argnums=1)
+
+
+def _gathered(playing: Sequence[_Lane], longest: int | None) -> Rollout:
+    steps = len(playing[0].outcomes)
+    length = steps if longest is None else min(_rounded_up(steps), longest)
+    observation = _side_by_side([_padded(lane.observations[:steps], length) for lane in playing])
+    acted = _side_by_side([_padded(lane.acted[:steps], length) for lane in playing])
+    rewards, elapsed_s, ended = (
+        np.concatenate([_on_host(lane.outcomes, column, length) for lane in playing], axis=1)
+        for column in range(3)
+    )
+    valid = np.ones_like(ended)
+    if longest is not None:
+        valid[1:] = ~np.logical_or.accumulate(ended, axis=0)[:-1]
+        valid[:, ~ended.any(axis=0)] = False
+    last_value = _concatenated([lane.acted[-1].value for lane in playing])
+    return Rollout(
+        observation, acted.action, acted.log_prob, acted.value, last_value, rewards, elapsed_s, ended, valid
+    )
+
+
+def _rounded_up(steps: int) -> int:
+    """The next of 1, 2, 3, 4, 6, 8, 12, 16, ...: at most a third is padding."""
+    power = 1
+    while power < steps:
+        power *= 2
+    return power * 3 // 4 if power >= 4 and steps <= power * 3 // 4 else power
+
+
+def _padded(items: list[Any], length: int) -> list[Any]:
+    return items + [items[-1]] * (length - len(items))
+
+
+def _on_host(outcomes: Sequence[BatchOutcome], column: int, length: int) -> NDArray[Any]:
+    stacked = np.stack([outcome[column] for outcome in outcomes])
+    return np.pad(stacked, ((0, length - len(stacked)), (0, 0)))
+
+
+def _side_by_side(lanes: Sequence[Sequence[Any]]) -> Any:
+    """Stack each lane's trees over time and put the lanes side by side, leaf by leaf."""
+    flat = [[jax.tree.leaves(tree) for tree in lane] for lane in lanes]
+    structure = jax.tree.structure(lanes[0][0])
+    leaves = [
+        _stacked([[leaves[at] for leaves in lane] for lane in flat]) for at in range(structure.num_leaves)
+    ]
+    return jax.tree.unflatten(structure, leaves)
+
+
+@jax.jit
+def _stacked(lanes: Sequence[Sequence[jax.Array]]) -> jax.Array:
+    return jnp.concatenate([jnp.stack(lane) for lane in lanes], axis=1)
+
+
+@jax.jit
+def _concatenated(lanes: Sequence[jax.Array]) -> jax.Array:
+    return jnp.concatenate(lanes)

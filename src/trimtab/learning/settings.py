@@ -1,0 +1,233 @@
+"""Everything a training run can be told, and what it then does at which iteration."""
+
+import math
+from typing import Literal, NamedTuple, TypeAlias
+
+from trimtab.core.errors import SettingsError
+from trimtab.core.settings import Field, Settings, model_validator
+
+__all__ = ["BaselineName", "Schedule", "TrainingSettings"]
+
+BaselineName: TypeAlias = Literal["critic", "none", "state_value", "same_sequence", "multi_value", "meta"]
+
+
+class Schedule(NamedTuple):
+    """What one iteration does: everything that changes in the course of a run."""
+
+    imitating: bool
+    learning_rate: float
+    entropy: float
+    anchor: float
+    teacher_share: float
+    resets: bool
+    mean_episode_s: float
+
+
+class TrainingSettings(Settings):
+    """How to train, whatever is trained.
+
+    >>> settings = TrainingSettings(iterations=100, learning_rate=1e-3, final_learning_rate=0)
+    >>> round(settings.schedule(50).learning_rate, 6)
+    0.0005
+    """
+
+    algorithm: Literal["ppo", "reinforce"] = Field(
+        default="ppo",
+        description="ppo: several clipped steps per iteration; reinforce: one step on whole episodes.",
+    )
+    iterations: int = Field(
+        default=200, ge=0, le=10_000_000, description="Iterations of reinforcement learning."
+    )
+    horizon: int = Field(
+        default=128,
+        ge=1,
+        le=1_000_000,
+        description="Decisions per environment and iteration (reinforce: at most).",
+    )
+    epochs: int = Field(default=2, ge=1, le=100, description="Passes over the experience of one iteration.")
+    minibatches: int = Field(
+        default=8, ge=1, le=100_000, description="Parts of each pass; must divide horizon x environments."
+    )
+    learning_rate: float = Field(
+        default=3e-4, gt=0, le=1, description="Step size of Adam at the first iteration."
+    )
+    final_learning_rate: float = Field(
+        default=3e-5, ge=0, le=1, description="Step size at the last iteration."
+    )
+    decay: Literal["linear", "cosine"] = Field(
+        default="linear",
+        description="How the step size and the entropy bonus move from first to final value.",
+    )
+    clip: float = Field(
+        default=0.2, gt=0, lt=1, description="How far a probability ratio may move and still count."
+    )
+    value_clip: float = Field(
+        default=0, ge=0, description="The same for the critic, in scaled returns; 0: free."
+    )
+    target_kl: float = Field(
+        default=0,
+        ge=0,
+        description="Stop the passes of an iteration once the policy moved this far; 0: never.",
+    )
+    smoothing: float = Field(
+        default=0.95, ge=0, le=1, description="Lambda: 0 trusts the critic, 1 the rewards."
+    )
+    discount_s: float = Field(
+        default=0, ge=0, description="Seconds after which a reward counts 1/e; 0: never less."
+    )
+    differential: bool = Field(
+        default=False, description="Subtract the average reward per second: for systems that never finish."
+    )
+    average_over: int = Field(
+        default=100_000, ge=1, description="Decisions over which that average is taken, roughly."
+    )
+    scale_rewards: bool = Field(
+        default=True, description="Divide rewards by the running deviation of their sums."
+    )
+    normalise_advantages: bool = Field(
+        default=True, description="Bring advantages to deviation 1 in each iteration."
+    )
+    entropy: float = Field(
+        default=0.01, ge=0, description="Reward for staying undecided, at the first iteration."
+    )
+    final_entropy: float = Field(default=0, ge=0, description="The same at the last iteration.")
+    anchor: float = Field(
+        default=0, ge=0, description="Weight of agreeing with the teacher; needs a task with a teacher."
+    )
+    anchor_iterations: int = Field(
+        default=0, ge=0, description="Iterations until that weight has fallen to 0; 0: it stays."
+    )
+    imitation_iterations: int = Field(
+        default=0, ge=0, description="Iterations of copying the teacher beforehand."
+    )
+    imitation_learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Step size while copying.")
+    teacher_share: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Decisions the teacher carries out at first; falls to 0 while copying.",
+    )
+    value_weight: float = Field(default=0.5, ge=0, description="Weight of the critic's error in the loss.")
+    gradient_norm: float = Field(default=1.0, gt=0, description="Longer gradients are shortened to this.")
+    baseline: BaselineName = Field(default="critic", description="What advantages are measured against.")
+    baseline_learning_rate: float = Field(
+        default=1e-3,
+        gt=0,
+        le=1,
+        description="Step size of the value networks of a baseline that has its own.",
+    )
+    baseline_steps: int = Field(
+        default=10, ge=1, le=10_000, description="Their gradient steps per iteration."
+    )
+    sequences: int = Field(
+        default=10, ge=1, le=10_000, description="Fixed workloads that multi_value keeps a network for each."
+    )
+    adaptation_rate: float = Field(
+        default=0.1,
+        gt=0,
+        le=10,
+        description="Step size with which meta adapts to a workload's first rollouts.",
+    )
+    mean_episode_s: float = Field(
+        default=0,
+        ge=0,
+        description="Mean of the random, memoryless length of episodes at first; 0: no limit.",
+    )
+    final_mean_episode_s: float = Field(
+        default=0, ge=0, description="The same after `episode_growth` iterations; 0: no limit from then on."
+    )
+    episode_growth: int = Field(
+        default=0, ge=0, description="Iterations in which episodes grow; 0: they do not."
+    )
+    reset_every: int = Field(
+        default=10, ge=1, description="Iterations between restarts of all environments; checkpoints need one."
+    )
+    validate_every: int = Field(
+        default=10, ge=1, description="Iterations between scores on validation workloads."
+    )
+    checkpoint_every: int = Field(
+        default=10, ge=1, description="Iterations between checkpoints; a multiple of reset_every."
+    )
+    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of everything random.")
+    minutes: float = Field(
+        default=0, ge=0, description="Stop at the first checkpoint after this long; 0: run to the end."
+    )
+    tensorboard: bool = Field(default=False, description="Also write TensorBoard files (needs tensorboardX).")
+
+    @model_validator(mode="after")
+    def _combinations(self) -> "TrainingSettings":
+        if self.checkpoint_every % self.reset_every:
+            raise ValueError(
+                f"checkpoint_every = {self.checkpoint_every} is no multiple of reset_every = "
+                f"{self.reset_every}, and only there a run can be continued exactly; change one of them"
+            )
+        if self.whole_episodes and self.reset_every != 1:
+            which = "reinforce" if self.algorithm == "reinforce" else f"baseline = {self.baseline}"
+            raise ValueError(
+                f"{which} plays whole episodes, which all begin with the iteration; "
+                f"set reset_every = 1, not {self.reset_every}"
+            )
+        if self.iterations + self.imitation_iterations == 0:
+            raise ValueError("iterations and imitation_iterations are both 0; nothing would be trained")
+        if self.episode_growth and not self.mean_episode_s:
+            raise ValueError(
+                "episode_growth without mean_episode_s: nothing to grow from; set mean_episode_s"
+            )
+        return self
+
+    @property
+    def total_iterations(self) -> int:
+        """Copying and reinforcement together."""
+        return self.imitation_iterations + self.iterations
+
+    @property
+    def whole_episodes(self) -> bool:
+        """Whether returns must reach to the end: only a critic can stand in for what lies beyond."""
+        return self.algorithm == "reinforce" or self.baseline != "critic"
+
+    @property
+    def discount_time_s(self) -> float:
+        """The discount as arithmetic wants it: infinite where nothing is discounted."""
+        return self.discount_s or math.inf
+
+    def check_batch(self, environments: int) -> None:
+        """Refuse a batch that does not divide, before anything is played."""
+        decisions = self.horizon * environments
+        fixed = self.imitation_iterations > 0 or not self.whole_episodes
+        if fixed and decisions % self.minibatches:
+            raise SettingsError(
+                f"minibatches = {self.minibatches} does not divide horizon x environments = "
+                f"{self.horizon} x {environments} = {decisions}; choose a divisor"
+            )
+
+    def schedule(self, iteration: int) -> Schedule:
+        """Say what iteration number `iteration` does; copying comes first and counts too."""
+        imitating = iteration < self.imitation_iterations
+        number = iteration - self.imitation_iterations
+        gone = 0.0 if imitating else number / max(1, self.iterations)
+        if self.decay == "cosine":
+            gone = 0.5 - 0.5 * math.cos(math.pi * gone)
+        rate = self.learning_rate + gone * (self.final_learning_rate - self.learning_rate)
+        fading = max(0.0, 1 - max(0, number) / self.anchor_iterations) if self.anchor_iterations else 1.0
+        last_reset = iteration - iteration % self.reset_every
+        return Schedule(
+            imitating=imitating,
+            learning_rate=self.imitation_learning_rate if imitating else rate,
+            entropy=self.entropy + gone * (self.final_entropy - self.entropy),
+            anchor=self.anchor * fading,
+            teacher_share=self.teacher_share * max(0.0, 1 - iteration / max(1, self.imitation_iterations)),
+            resets=iteration == last_reset,
+            mean_episode_s=self._mean_episode_s(last_reset),
+        )
+
+    def _mean_episode_s(self, iteration: int) -> float:
+        if not self.mean_episode_s:
+            return math.inf
+        if not self.episode_growth:
+            return self.mean_episode_s
+        gone = iteration / self.episode_growth
+        if gone >= 1:
+            return self.final_mean_episode_s or math.inf
+        # Growing towards "no limit" passes through twice, three times ... the first mean.
+        final = self.final_mean_episode_s or self.mean_episode_s / (1 - gone)
+        return self.mean_episode_s + gone * (final - self.mean_episode_s)
