@@ -41,35 +41,14 @@ def encode(parameters: Parameters, features: Array, children: Array, xp: Any) ->
     (3, 4)
     """
     own = mlp(parameters["own"], features, xp)
-    messages, embeddings = _Rows(own.shape, xp), _Rows(own.shape, xp)
+    heard = xp.zeros_like(own)
+    embeddings: list[Array] = []
     for stage in reversed(range(features.shape[-2])):
-        heard = (children[..., stage, stage + 1 :, None] * messages.after(stage)).sum(-2)
-        embedding = own[..., stage, :] + leaky(mlp(parameters["combine"], heard, xp), xp)
-        embeddings.put(stage, embedding)
-        messages.put(stage, leaky(mlp(parameters["message"], embedding, xp), xp))
-    return embeddings.after(-1)
-
-
-class _Rows:
-    """One row per stage, written from the last to the first; numpy writes in place, JAX collects."""
-
-    def __init__(self, shape: tuple[int, ...], xp: Any) -> None:
-        self._xp = xp
-        self._written: Any = (
-            np.empty(shape, np.float32) if xp is np else [xp.zeros((*shape[:-2], 0, shape[-1]))]
-        )
-
-    def put(self, stage: int, row: Array) -> None:
-        if self._xp is np:
-            self._written[..., stage, :] = row
-        else:
-            self._written.insert(0, row[..., None, :])
-
-    def after(self, stage: int) -> Array:
-        """The rows of all later stages."""
-        if self._xp is np:
-            return self._written[..., stage + 1 :, :]
-        return self._xp.concatenate(self._written, axis=-2)
+        embedding = own[..., stage, :] + leaky(mlp(parameters["combine"], heard[..., stage, :], xp), xp)
+        embeddings.append(embedding)
+        message = leaky(mlp(parameters["message"], embedding, xp), xp)
+        heard = heard[..., :stage, :] + children[..., :stage, stage, None] * message[..., None, :]
+    return xp.stack(embeddings[::-1], axis=-2)
 
 
 def longest_path(lengths: Array, children: Array, xp: Any) -> Array:
@@ -80,8 +59,10 @@ def longest_path(lengths: Array, children: Array, xp: Any) -> Array:
     >>> longest_path(lengths, diamond, np).tolist()
     [7.0, 6.0, 3.0, 1.0]
     """
-    paths = _Rows((*lengths.shape, 1), xp)
+    below = xp.zeros_like(lengths)
+    paths: list[Array] = []
     for stage in reversed(range(lengths.shape[-1])):
-        below = children[..., stage, stage + 1 :] * paths.after(stage)[..., 0]
-        paths.put(stage, lengths[..., stage, None] + below.max(-1, initial=0.0)[..., None])
-    return paths.after(-1)[..., 0]
+        path = lengths[..., stage] + below[..., stage]
+        paths.append(path)
+        below = xp.maximum(below[..., :stage], children[..., :stage, stage] * path[..., None])
+    return xp.stack(paths[::-1], axis=-1)

@@ -10,6 +10,7 @@ same code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -129,7 +130,13 @@ def stage_scores(parameters: Parameters, view: View, design: Design, xp: Any) ->
     if design.graph:
         embeddings = encode(actor["encoder"], features.stages, facts.children, xp)
         known = xp.concatenate([features.stages, embeddings], axis=-1)
-    summaries = leaky(mlp(actor["summary"], known, xp), xp)
+    summaries = _where_needed(
+        facts.unfinished > 0,
+        known,
+        design.embedding,
+        lambda rows: leaky(mlp(actor["summary"], rows, xp), xp),
+        xp,
+    )
     job_sums = (summaries * facts.unfinished[..., None]).sum(-2)
     if design.paper:
         job_context = job_sums
@@ -141,8 +148,10 @@ def stage_scores(parameters: Parameters, view: View, design: Design, xp: Any) ->
         [job_context, xp.broadcast_to(cluster_context[:, None, :], (envs, jobs, cluster_context.shape[-1]))],
         axis=-1,
     )
-    context = dense(actor["stage_known"], known) + dense(actor["stage_context"], around)[:, :, None, :]
-    scores = _choice_scores(actor, leaky(context, xp), context, facts, design, xp)
+    choosable = facts.choice.any(-1)
+    own = _where_needed(choosable, known, design.hidden, lambda rows: dense(actor["stage_known"], rows), xp)
+    context = own + dense(actor["stage_context"], around)[:, :, None, :]
+    scores = _choice_scores(actor, context, facts, design, xp)
     if design.paper:
         idle = xp.full((envs, 1), MASKED, xp.float32)
         idle_mask = facts.may_idle[:, None] > 2  # the published agent always chooses a stage
@@ -176,19 +185,28 @@ def pooled(
     return contexts, leaky(mlp(of_cluster, known, xp), xp)
 
 
-def _choice_scores(
-    actor: Parameters, heard: Array, context: Array, facts: Facts, design: Design, xp: Any
-) -> Array:
+def _choice_scores(actor: Parameters, context: Array, facts: Facts, design: Design, xp: Any) -> Array:
     """Scores by (job, stage, class); with one class there is nothing to tell apart."""
-    if design.classes == 1:
-        return mlp(actor["score"], heard, xp)
-    shape = facts.choice.shape
-    waste = facts.class_memory[:, None, None, :] - facts.memory[..., None]
-    share = facts.free / facts.executor_count[:, None]
-    kinds = [facts.class_memory, share]
-    of_class = [waste, *(xp.broadcast_to(kind[:, None, None, :], shape) for kind in kinds)]
-    added = dense(actor["class"], xp.stack(of_class, axis=-1))
-    return mlp(actor["score"], leaky(context[..., None, :] + added, xp), xp)
+    context = context[..., None, :]
+    if design.classes > 1:
+        shape = facts.choice.shape
+        waste = facts.class_memory[:, None, None, :] - facts.memory[..., None]
+        share = facts.free / facts.executor_count[:, None]
+        kinds = [facts.class_memory, share]
+        of_class = [waste, *(xp.broadcast_to(kind[:, None, None, :], shape) for kind in kinds)]
+        context = context + dense(actor["class"], xp.stack(of_class, axis=-1))
+    return _where_needed(facts.choice, context, 1, lambda rows: mlp(actor["score"], leaky(rows, xp), xp), xp)
+
+
+def _where_needed(
+    needed: Array, inputs: Array, size: int, function: Callable[[Array], Array], xp: Any
+) -> Array:
+    """Apply a function to the rows that count. JAX does it to all, as its shapes are fixed."""
+    if xp is not np:
+        return function(inputs)
+    outputs = np.zeros((*needed.shape, size), np.float32)
+    outputs[needed] = function(inputs[needed])
+    return outputs
 
 
 def limits_of(executor_count: Array, design: Design, most: int, xp: Any) -> Array:
@@ -241,14 +259,14 @@ def limit_scores(
             executors=facts.executor_count,
             xp=xp,
         )
-    told = xp.take_along_axis(scores.contexts, position[:, None, None], axis=1)
+    told = _taken(scores.contexts, position, xp)[:, None, :]
     known = leaky(dense(actor["limit_context"], told) + dense(actor["limit_offer"], offers), xp)
     logits = mlp(actor["limit_score"], known, xp)[..., 0]
     return xp.where(mask, logits, MASKED), mask, limits
 
 
 def _taken(values: Array, index: Array, xp: Any) -> Array:
-    return xp.take_along_axis(values, index[:, None], axis=1)[:, 0]
+    return xp.asarray(values)[xp.arange(len(index)), index]
 
 
 def value(parameters: Parameters, facts: Facts, future: Array, xp: Any) -> Array:

@@ -251,7 +251,7 @@ def _usual_cost_s(course: Course) -> float:
     playing.reset_to(range(8))
     for _ in range(160):
         shown = playing.observe()
-        actions = shown["teacher"]
+        actions = shown["teacher"].astype(np.int32)
         if random.random() < 0.1:
             actions = random_choices(shown, random)
         beyond.append(playing.step(actions).rewards)
