@@ -3,6 +3,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
+from tests.dag_scheduling.one_class import POLICIES_FOR_ONE_CLASS
 
 from trimtab.core.errors import RegistryError, SettingsError
 from trimtab.core.policy import Policy
@@ -22,11 +23,16 @@ from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
 
 @pytest.mark.parametrize("name", POLICIES.names())
-def test_every_policy_plays_and_tells_what_it_does(name: str) -> None:
+def test_every_policy_tells_what_it_does(name: str) -> None:
     policy = make_policy(name)
     assert isinstance(policy, Policy)
     assert policy.name == name.removeprefix("dag/")
     assert described(name).endswith(".")
+
+
+@pytest.mark.parametrize("name", POLICIES_FOR_ONE_CLASS)
+def test_every_policy_plays(name: str) -> None:
+    policy = make_policy(name)
     episode = simulate(tiny_workload("two-jobs"), policy, Cluster(executors=3))
     assert episode.policy == policy.name
     assert (episode.completion_ms > 0).all()
