@@ -38,6 +38,14 @@ coverage: $(VENV)/.dev-ready  ## Run the compiled code as plain Python and hold 
 bench-%: $(VENV)/.dev-ready  ## Run one benchmark: bench-dag-fidelity runs benchmarks/dag_fidelity.py.
 	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(ARGS)
 
+train-decima-cpu: $(VENV)/.dev-ready  ## Train a scheduler on two cores and keep its curve (an hour; ARGS="--minutes 10").
+	$(BIN)/trimtab train dag --preset decima-cpu --out runs/decima-cpu $(ARGS)
+	$(BIN)/python -m benchmarks.training_curve decima-training-cpu runs/decima-cpu
+
+train-decima-gpu: $(VENV)/.dev-ready  ## Train the shipped policies (one GPU, 16 cores; half an hour each).
+	for preset in decima-tpch-batch decima-tpch-stream decima-multi; do \
+		$(BIN)/trimtab train dag --preset $$preset --out runs/$$preset || exit 1; done
+
 clean:  ## Remove the environment and what tools left behind.
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
 

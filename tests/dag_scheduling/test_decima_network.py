@@ -58,6 +58,7 @@ DESIGNS = {
     "paper, every limit": replace(SMALL, limits=0, paper=True),
     "no limit head": replace(SMALL, limit_head=False),
     "no graph": replace(SMALL, graph=False),
+    "ready, bent": replace(SMALL, ready=True, largest_score=2.0),
 }
 COURSES = {
     "tpch": course_of(Cluster(executors=10), name="tpch", jobs=3),
@@ -528,3 +529,44 @@ def test_the_same_seed_draws_the_same_network():
     one, again, other = (flatten(new_network(Design(), seed)) for seed in (1, 1, 2))
     assert all(np.array_equal(one[name], again[name]) for name in one)
     assert not all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def first_look(name: str) -> dict[str, Any]:
+    playing = RolloutEnvironment([COURSES[name]], SMALL, size=2, jobs_shown=3)
+    playing.reset(0, float("inf"))
+    return observe(playing)
+
+
+def test_bent_scores_stay_within_bounds_and_keep_their_order():
+    view, parameters = view_in(first_look("tpch")), new_network(SMALL, 0)
+    plain = stage_scores(parameters, view, SMALL, np)
+    bound = float(np.abs(plain.logits[plain.mask]).max()) / 2
+    bent = stage_scores(parameters, view, replace(SMALL, largest_score=bound), np)
+    assert np.abs(bent.logits[bent.mask]).max() < bound
+    np.testing.assert_array_equal(plain.logits.argmax(1), bent.logits.argmax(1))
+
+
+def test_a_stage_knows_when_its_parents_are_done():
+    """A chain of two stages: 6 tasks of 2 s, 3 running, 2 not begun: done in 2 * (2/3 + 1/2) s."""
+    facts = facts_of(view_in(first_look("tiny")), 1, np)
+    shape = (1, 1, 2)
+    stages = {
+        "unstarted": np.array([[[2.0, 4.0]]], np.float32),
+        "running": np.array([[[3.0, 0.0]]], np.float32),
+        "task_s": np.full(shape, 2.0, np.float32),
+        "unfinished": np.ones(shape, np.float32),
+        "children": np.array([[[[0.0, 1.0], [0.0, 0.0]]]], np.float32),
+    }
+    zeros = {name: np.zeros(shape, np.float32) for name in ("demand", "memory", "slowdown", "runnable")}
+    zeros |= {name: np.zeros(shape, np.float32) for name in ("schedulable", "work_s")}
+    jobs = {
+        name: getattr(facts, name)[:1, :1]
+        for name in ("executors", "source", "age_s", "total_work_s", "present", "job_work_s")
+    }
+    cluster = {
+        name: getattr(facts, name)[:1]
+        for name in ("executor_count", "may_idle", "gap_s", "hidden_jobs", "free", "class_memory")
+    }
+    known = facts._replace(**stages, **zeros, **jobs, **cluster, choice=np.zeros((*shape, 1), bool))
+    ready = rich_features(known, np, ready=True).stages[0, 0, :, -1]
+    np.testing.assert_allclose(ready, [0.0, np.log1p(2 * (2 / 3 + 0.5)) / 3], rtol=1e-5)

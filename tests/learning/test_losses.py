@@ -124,3 +124,7 @@ def test_rows_are_normalised_by_those_that_count_and_filled_up() -> None:
     assert rows.weight.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
     # Mean 3, variance (4 + 1 + 0 + 9) / 4.
     np.testing.assert_allclose(rows.advantage[:4], np.array([-2, -1, 0, 3]) / 3.5**0.5, rtol=1e-5)
+
+    # The mean absolute advantage of those that count is 3; the 6 is cut to 4.5, of the others none.
+    cut = experience_rows(rollout, credit, normalised=False, largest_advantage=1.5)
+    assert cut.advantage[:4].tolist() == [1, 2, 3, 4.5]

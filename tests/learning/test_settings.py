@@ -19,6 +19,18 @@ def test_rates_move_from_first_to_final_value() -> None:
     assert cosine.model_copy(update={"iterations": 150}).schedule(50).learning_rate == pytest.approx(0.35)
 
 
+def test_after_copying_the_step_size_grows_at_first() -> None:
+    settings = TrainingSettings(
+        iterations=1000,
+        imitation_iterations=2,
+        learning_rate=0.4,
+        final_learning_rate=0.4,
+        warmup_iterations=3,
+    )
+    rates = [settings.schedule(at).learning_rate for at in (2, 3, 4, 5, 6)]
+    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4])
+
+
 def test_copying_comes_first_and_has_its_own_rate() -> None:
     settings = TrainingSettings(
         iterations=100,

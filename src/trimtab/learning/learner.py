@@ -138,7 +138,11 @@ def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) ->
         state, rollout = rescaled(state, rollout, settings)
         credit, baseline_state, baseline_metrics = baseline.credit(state.baseline, state.parameters, rollout)
         rows = experience_rows(
-            rollout, credit, multiple_of=settings.minibatches, normalised=settings.normalise_advantages
+            rollout,
+            credit,
+            multiple_of=settings.minibatches,
+            normalised=settings.normalise_advantages,
+            largest_advantage=settings.advantage_clip,
         )
         parameters, optimiser, metrics = learn(agent, settings, state, rows, key, learning_rate, weights)
         state = state._replace(parameters=parameters, optimiser=optimiser, baseline=baseline_state)

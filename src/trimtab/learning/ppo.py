@@ -42,14 +42,23 @@ class Weights(NamedTuple):
 
 
 def experience_rows(
-    rollout: Rollout, credit: Credit, *, multiple_of: int = 1, normalised: bool = True
+    rollout: Rollout,
+    credit: Credit,
+    *,
+    multiple_of: int = 1,
+    normalised: bool = True,
+    largest_advantage: float = 0.0,
 ) -> Experience:
     """Turn a rollout into rows; advantages are brought to mean 0 and deviation 1 over the batch.
 
-    Whole episodes come in any number: rows of weight 0 fill up to the multiple.
+    Whole episodes come in any number: rows of weight 0 fill up to the multiple. Rare decisions with
+    huge consequences can drown all others: `largest_advantage` cuts at so many mean absolute ones.
     """
     weight = jnp.asarray(rollout.valid, jnp.float32)
     advantages = credit.advantages
+    if largest_advantage:
+        bound = largest_advantage * weighted_mean(jnp.abs(advantages).ravel(), weight.ravel())
+        advantages = jnp.clip(advantages, -bound, bound)
     if normalised:
         mean = weighted_mean(advantages.ravel(), weight.ravel())
         deviation = jnp.sqrt(weighted_mean(jnp.square(advantages - mean).ravel(), weight.ravel()))

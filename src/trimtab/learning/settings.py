@@ -54,6 +54,9 @@ class TrainingSettings(Settings):
     final_learning_rate: float = Field(
         default=3e-5, ge=0, le=1, description="Step size at the last iteration."
     )
+    warmup_iterations: int = Field(
+        default=0, ge=0, description="Iterations in which the step size grows from near 0, after copying."
+    )
     decay: Literal["linear", "cosine"] = Field(
         default="linear",
         description="How the step size and the entropy bonus move from first to final value.",
@@ -86,6 +89,9 @@ class TrainingSettings(Settings):
     )
     normalise_advantages: bool = Field(
         default=True, description="Bring advantages to deviation 1 in each iteration."
+    )
+    advantage_clip: float = Field(
+        default=0, ge=0, description="Cut advantages at so many mean absolute ones; 0: do not."
     )
     entropy: float = Field(
         default=0.01, ge=0, description="Reward for staying undecided, at the first iteration."
@@ -208,6 +214,8 @@ class TrainingSettings(Settings):
         if self.decay == "cosine":
             gone = 0.5 - 0.5 * math.cos(math.pi * gone)
         rate = self.learning_rate + gone * (self.final_learning_rate - self.learning_rate)
+        # Adam's first steps are as long as its step size, whatever the gradient: a copy would be forgotten.
+        rate *= min(1.0, (max(0, number) + 1) / (self.warmup_iterations + 1))
         fading = max(0.0, 1 - max(0, number) / self.anchor_iterations) if self.anchor_iterations else 1.0
         last_reset = iteration - iteration % self.reset_every
         return Schedule(

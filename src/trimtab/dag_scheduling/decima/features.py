@@ -13,7 +13,8 @@ from trimtab.dag_scheduling.decima.view import View
 from trimtab.networks.graph_encoder import longest_path
 from trimtab.networks.layers import Array
 
-__all__ = ["CLUSTER_FEATURES", "JOB_FEATURES", "LIMIT_FEATURES", "STAGE_FEATURES", "Facts", "Features"]
+__all__ = ["CLUSTER_FEATURES", "JOB_FEATURES", "LIMIT_FEATURES", "READY_FEATURE", "STAGE_FEATURES"]
+__all__ += ["Facts", "Features"]
 __all__ += ["facts_of", "limit_features", "paper_features", "rich_features"]
 
 STAGE_FEATURES = (
@@ -32,6 +33,7 @@ STAGE_FEATURES = (
     "waves on the free executors",
     "path as share of its job's longest",
 )
+READY_FEATURE = "time until its parents are done"
 JOB_FEATURES = (
     "executors of the cluster",
     "executors",
@@ -153,8 +155,8 @@ def facts_of(view: View, classes: int, xp: Any) -> Facts:
     )
 
 
-def rich_features(facts: Facts, xp: Any, *, paths: bool = True) -> Features:
-    """Ours; `paths` off hides everything that needs the graph, for the ablation."""
+def rich_features(facts: Facts, xp: Any, *, paths: bool = True, ready: bool = False) -> Features:
+    """Ours; `paths` off hides everything that needs the graph, `ready` adds when parents will be done."""
     log = xp.log1p
     f = facts
     executors = f.executor_count[:, None]
@@ -184,6 +186,11 @@ def rich_features(facts: Facts, xp: Any, *, paths: bool = True) -> Features:
         ],
         axis=-1,
     )
+    if ready:
+        # At the present pace: the tasks still to begin by those running, and half a task on average.
+        done_in_s = f.task_s * (f.unstarted / xp.maximum(f.running, 1) + 0.5) * f.unfinished
+        wait_s = (f.children * done_in_s[..., None]).max(-2, initial=0.0)
+        stages = xp.concatenate([stages, log(wait_s)[..., None] / 3], axis=-1)
     count = f.present.sum(-1)
     less = (job_work[:, None, :] < job_work[:, :, None]).astype(xp.float32) * f.present[:, None, :]
     rank = less.sum(-1)

@@ -56,6 +56,10 @@ class Design:
     """Off: the chosen job may take all it can use."""
     paper: bool = False
     """The published features, summaries and sizes."""
+    ready: bool = False
+    """Whether stages are told when their parents will be done."""
+    largest_score: float = 0.0
+    """Scores are bent to stay within plus and minus this, so that nothing is ruled out; 0: they are not."""
 
 
 class Scores(NamedTuple):
@@ -71,7 +75,7 @@ def new_network(design: Design, seed: int) -> Parameters:
     """Draw the parameters of actor and critic."""
     random = np.random.default_rng(seed)
     hidden, size = design.hidden, design.embedding
-    stage = len(_PAPER_STAGE) if design.paper else len(STAGE_FEATURES)
+    stage = len(_PAPER_STAGE) if design.paper else len(STAGE_FEATURES) + design.ready
     job = len(_PAPER_JOB) if design.paper else len(JOB_FEATURES)
     cluster = 0 if design.paper else len(CLUSTER_FEATURES)
     inner = (16, 8) if design.paper else ()
@@ -124,7 +128,10 @@ def stage_scores(parameters: Parameters, view: View, design: Design, xp: Any) ->
     """Score every (job, stage, class) and idling."""
     actor = parameters["actor"]
     facts = facts_of(view, design.classes, xp)
-    features = paper_features(facts, xp) if design.paper else rich_features(facts, xp, paths=design.graph)
+    if design.paper:
+        features = paper_features(facts, xp)
+    else:
+        features = rich_features(facts, xp, paths=design.graph, ready=design.ready)
     envs, jobs, stages, _ = features.stages.shape
     known = features.stages
     if design.graph:
@@ -162,7 +169,7 @@ def stage_scores(parameters: Parameters, view: View, design: Design, xp: Any) ->
         idle_mask = facts.may_idle[:, None] > 0
         told = leaky(context, xp)
     mask = xp.concatenate([facts.choice.reshape(envs, -1), idle_mask], axis=1)
-    logits = xp.concatenate([scores.reshape(envs, -1), idle], axis=1)
+    logits = _bent(xp.concatenate([scores.reshape(envs, -1), idle], axis=1), design, xp)
     return Scores(xp.where(mask, logits, MASKED), mask, told.reshape(envs, jobs * stages, -1), facts)
 
 
@@ -261,8 +268,15 @@ def limit_scores(
         )
     told = _taken(scores.contexts, position, xp)[:, None, :]
     known = leaky(dense(actor["limit_context"], told) + dense(actor["limit_offer"], offers), xp)
-    logits = mlp(actor["limit_score"], known, xp)[..., 0]
+    logits = _bent(mlp(actor["limit_score"], known, xp)[..., 0], design, xp)
     return xp.where(mask, logits, MASKED), mask, limits
+
+
+def _bent(scores: Array, design: Design, xp: Any) -> Array:
+    """Keep scores within bounds, smoothly, so that training can still try what a teacher never did."""
+    if not design.largest_score:
+        return scores
+    return design.largest_score * xp.tanh(scores / design.largest_score)
 
 
 def _taken(values: Array, index: Array, xp: Any) -> Array:

@@ -16,6 +16,7 @@ from trimtab.dag_scheduling.decima.features import (
     CLUSTER_FEATURES,
     JOB_FEATURES,
     LIMIT_FEATURES,
+    READY_FEATURE,
     STAGE_FEATURES,
 )
 from trimtab.dag_scheduling.decima.network import Design, limit_scores, new_network, stage_scores
@@ -119,7 +120,7 @@ def make_bundle(
     """Pack trained parameters; the critic stays behind, it is of no use outside training."""
     actor = {"actor": parameters["actor"]}
     features = {
-        "stage": list(STAGE_FEATURES),
+        "stage": [*STAGE_FEATURES, *([READY_FEATURE] if design.ready else [])],
         "job": list(JOB_FEATURES),
         "cluster": list(CLUSTER_FEATURES),
         "limit": list(LIMIT_FEATURES),

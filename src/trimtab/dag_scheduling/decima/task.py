@@ -46,6 +46,10 @@ class NetworkSettings(Settings):
     graph: bool = Field(default=True, description="Whether stages hear from the stages below them.")
     limit_head: bool = Field(default=True, description="Whether jobs have parallelism limits.")
     paper: bool = Field(default=False, description="The published features, summaries and sizes.")
+    ready: bool = Field(default=False, description="Whether stages know when their parents will be done.")
+    largest_score: float = Field(
+        default=0, ge=0, le=1000, description="Bound of the scores, so that nothing is ruled out; 0: none."
+    )
 
 
 class CourseSettings(Settings):

@@ -1,0 +1,83 @@
+"""Write the curve of a training run into benchmarks/results: how good after how many minutes.
+
+    python -m benchmarks.training_curve decima-training-cpu runs/decima-cpu
+
+Several runs, each begun from the one before, make one curve: their times add up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.results import ROOT
+from trimtab.core.settings import load_settings
+from trimtab.dag_scheduling.cluster import Cluster
+from trimtab.dag_scheduling.decima.rollouts import TRAINING_SEEDS
+from trimtab.dag_scheduling.policies import make_policy
+from trimtab.dag_scheduling.simulator import simulate
+from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
+
+
+def teacher_over_fair(task: dict[str, Any], seeds: int = 64) -> float:
+    """Mean over courses of what validation costs under the teacher, over what it costs under Fair."""
+    ratios = []
+    for course in task["courses"]:
+        cluster = load_settings(Cluster, None, course["cluster"])
+        workload = load_settings(WorkloadSettings, None, course["workload"])
+        costs = np.zeros(2)
+        for seed in range(TRAINING_SEEDS, TRAINING_SEEDS + seeds):
+            jobs = draw_workload(workload, executors=cluster.executors, seed=seed, part="training")
+            for place, name in enumerate((course["teacher"], "fair")):
+                costs[place] -= simulate(jobs, make_policy(name), cluster, seed=seed).reward
+        ratios.append(costs[0] / costs[1])
+    return float(np.mean(ratios))
+
+
+def curve(run: Path, begun_minutes: float) -> list[dict[str, Any]]:
+    """One row per iteration; minutes count from the start of the first run, compiling included."""
+    machine = json.loads((run / "machine.json").read_text())
+    began = datetime.fromisoformat(machine["began"])
+    ratio = teacher_over_fair(json.loads((run / "task.json").read_text()))
+    rows = []
+    for line in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()):
+        passed = datetime.fromisoformat(line["time"]) - began
+        score = line.get("score")
+        rows.append(
+            {
+                "minutes": round(begun_minutes + passed.total_seconds() / 60, 3),
+                "decisions_per_s": round(line["decisions_per_s"]),
+                "score_over_best_rule": score,
+                "score_over_fair": None if score is None else score * ratio,
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    name, *runs = sys.argv[1:]
+    if not runs:
+        sys.exit("error: give a name and one or more run folders")
+    rows: list[dict[str, Any]] = []
+    for run in map(Path, runs):
+        rows += curve(run, rows[-1]["minutes"] if rows else 0.0)
+    machine = json.loads((Path(runs[0]) / "machine.json").read_text())
+    content = {
+        "command": "make train-decima-cpu" if name.endswith("cpu") else "trimtab train dag",
+        "commit": machine["git_commit"],
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": machine,
+        "rows": rows,
+    }
+    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"written to {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
