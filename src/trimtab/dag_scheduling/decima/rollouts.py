@@ -288,6 +288,8 @@ class _Shard:
     ) -> None:
         """Carry out the answers, take the rewards, begin new episodes where one has ended."""
         showing.read_actions(self._state, self._status, slots, stages, answers, self._limits, self._actions)
+        if self._foreseen is not None and not self.imitating:
+            self._foreseen.note(self._state, self._tables, self._status, self._actions)
         replay.step_many(self._state, self._tables, self._status, self._actions)
         self._settle()
         showing.turn_over(self._state, self._tables, self._status, self._episodes, outcomes)
@@ -322,11 +324,13 @@ class _Foreseen:
     teacher foresees now, minus what it foresaw before them. Over an episode that adds up to its cost
     minus the teacher's. Where looking to the end takes too long, both foresights reach to the same
     moment, which moves on in jumps; who sleeps beyond that moment is charged nothing.
+
+    Whoever does as the teacher does changes nothing that was foreseen: most decisions need no look.
     """
 
     def __init__(self, course: Course, size: int) -> None:
         assert course.teacher is not None
-        self._look = look_ahead_with(course.teacher.function)
+        self._look, self._does_the_same = look_ahead_with(course.teacher.function)
         self._parameters = np.array(course.teacher.values, np.float64)
         self._reach_ms = int(1000 * course.look_ahead_s)
         self._every = course.look_every
@@ -334,31 +338,39 @@ class _Foreseen:
         self._until_ms = np.zeros(size, np.int64)
         self._now_ms = np.zeros(size, np.int64)
         self._owed_ms = np.zeros(size, np.int64)
-        self._decisions = np.zeros(size, np.int64)
+        self._decisions = np.zeros(size, np.int64)  # since the first that differs from the teacher's
+        self._same = np.ones(size, np.bool_)
         self._scratch: State | None = None
 
     def begin(self, state: State, tables: Tables) -> None:
         """Look ahead everywhere."""
-        self._owed_ms[:] = self._decisions[:] = 0
         self._reach_out(state, tables, np.ones(len(self._costs), np.bool_))
+
+    def note(
+        self, state: State, tables: Tables, status: NDArray[np.int64], actions: NDArray[np.int64]
+    ) -> None:
+        """Find out who is about to do something else than the teacher would."""
+        self._does_the_same(state, tables, status, actions, self._parameters, self._same)
 
     def compare(self, state: State, tables: Tables, outcomes: Outcomes) -> None:
         """Look again where it is due, and rewrite the costs of the last decisions."""
         self._now_ms += outcomes.elapsed_ms
         self._owed_ms += outcomes.cost_ms
-        self._decisions += 1
+        self._decisions += ~self._same | (self._decisions > 0)
         short = self._now_ms + self._reach_ms > self._until_ms
         # Within one moment nothing is lost by waiting.
-        due = ~outcomes.ended & (outcomes.elapsed_ms > 0) & (short | (self._decisions >= self._every))
+        awake = ~outcomes.ended & (outcomes.elapsed_ms > 0)
+        due = awake & (self._decisions > 0) & (short | (self._decisions >= self._every))
         before = self._costs.copy()
         self._look_ahead(state, tables, due)
-        charged = due | outcomes.ended
+        charged = due | (outcomes.ended & (self._decisions > 0))
         beyond = self._owed_ms + np.where(outcomes.ended, 0, self._costs) - before
         outcomes.cost_ms[:] = np.where(charged & (self._now_ms <= self._until_ms), beyond, 0)
         self._owed_ms[charged] = self._decisions[charged] = 0
-        self._reach_out(state, tables, outcomes.ended | (due & short))
+        self._reach_out(state, tables, outcomes.ended | (awake & short))
 
     def _reach_out(self, state: State, tables: Tables, chosen: NDArray[np.bool_]) -> None:
+        self._owed_ms[chosen] = self._decisions[chosen] = 0
         self._now_ms[chosen] = state.scalar[chosen, NOW]
         self._until_ms[chosen] = self._now_ms[chosen] + 2 * self._reach_ms
         self._look_ahead(state, tables, chosen)
