@@ -38,7 +38,8 @@ with TemporaryDirectory() as place:
     settings = load_preset(
         "decima-tpch-batch",
         {
-            "courses": [course], "environments": 8, "lanes": 1, "jobs_shown": 4, "validation": 4,
+            "courses": [course], "environments": 8, "lanes": 1, "threads": 1,
+            "jobs_shown": 4, "validation": 4,
             "training.iterations": 6, "training.imitation_iterations": 0, "training.horizon": 16,
             "training.reset_every": 2, "training.checkpoint_every": 2, "training.validate_every": 2,
         },

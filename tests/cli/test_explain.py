@@ -84,7 +84,7 @@ def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Call
         (["--decision", "1"], "whose decision? Give --policy"),
         (["--decision", "0", "--policy", "fair", *EPISODE], "--decision 0: decisions are counted from 1"),
         (["--decision", "1", "--policy", "fiar"], "did you mean 'dag/fair'"),
-        (["nowhere", "--decision", "1"], "nowhere: not a run folder"),
+        (["nowhere", "--decision", "1"], "nowhere: no such folder"),
     ],
 )
 def test_mistakes(refused: Callable, words: list[str], said: str) -> None:

@@ -164,7 +164,7 @@ def test_stopping_says_how_to_go_on(
     run("train", "--resume", "runs/decima-tpch-batch")
     assert asked[2].training.minutes == 0
     other = refused("train", "--resume", "runs/decima-tpch-batch", "--set", "environments=32")
-    assert "began with environments = 64 and cannot go on with 32" in other
+    assert "began with environments = 128 and cannot go on with 32" in other
     assert "runs/decima-tpch-batch-2" in run("train").err
 
 
@@ -191,7 +191,7 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
         (["--set", "training.minibatches=7"], "minibatches = 7 does not divide"),
         (["--set", "environments=many"], 'environments = "many"'),
         (["--out", "there"], "there: exists; choose another --out, or go on with --resume there"),
-        (["--resume", "nowhere"], "nowhere: not a run folder"),
+        (["--resume", "nowhere"], "nowhere: no such folder"),
         (["--resume", "there"], "there: not a run folder"),
         (["--from", "nowhere"], "nowhere: no such folder; give a bundle"),
         (["--from", "there"], "there: holds no trained policy"),

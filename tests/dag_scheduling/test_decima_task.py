@@ -137,7 +137,7 @@ def test_a_bundle_of_another_design_is_refused_in_one_line(task):
     narrow = replace(task.design, hidden=4)
     other = make_bundle("narrow", new_network(narrow, 0), narrow, most_executors=4, trained={}, scores={})
     with pytest.raises(
-        SettingsError, match=r"narrow has another network \(.*hidden=4.* than asked for"
+        SettingsError, match=r"narrow has another network \(hidden = 4\) than asked for"
     ) as caught:
         DecimaTask(settings_of(TINY), start=other)
     assert "\n" not in str(caught.value)

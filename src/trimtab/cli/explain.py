@@ -322,7 +322,7 @@ def _print(content: Mapping[str, Any]) -> None:
             for one in content["influences"][:MOST_INFLUENCES]
         ]
         print(f"\n{table_of(['what moved it', 'to the stage', 'to the limit'], rows)}")
-        print("Change of the log-probability against the mean candidate: +0.7 doubles it, - speaks against.")
+        print("Change of the lead over the next best by not being average: +0.7 doubles the odds.")
     rows = [[one["policy"], _choice(one, names)] for one in content["others"]]
     print(f"\n{table_of(['rule', 'would choose'], rows)}")
 

@@ -85,7 +85,8 @@ class RunFolder:
         """Open a run made earlier, to read it or add to it."""
         path = Path(path)
         if not (path / _MACHINE).is_file():
-            raise TrimtabError(f"{path}: not a run folder (no {_MACHINE} in it); check the path")
+            state = f"not a run folder (no {_MACHINE} in it)" if path.exists() else "no such folder"
+            raise TrimtabError(f"{path}: {state}; check the path")
         return cls(path, clock)
 
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:

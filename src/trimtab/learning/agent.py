@@ -18,7 +18,7 @@ Observation: TypeAlias = dict[str, jax.Array]
 """Named arrays, one row per environment.
 
 ``teacher`` [batch, parts], where present, is what a rule would do there: the label of imitation.
-``time_s`` and ``sequence`` [batch] (which workload this is) serve input-dependent baselines.
+``sequence`` [batch], where present, is the number of the workload: one value network for each.
 """
 
 

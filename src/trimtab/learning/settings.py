@@ -173,6 +173,8 @@ class TrainingSettings(Settings):
                 f"{which} plays whole episodes, which all begin with the iteration; "
                 f"set reset_every = 1, not {self.reset_every}"
             )
+        if self.algorithm == "reinforce" and self.anchor:
+            raise ValueError("anchor belongs to algorithm = ppo; set anchor = 0, or use ppo")
         if self.iterations + self.imitation_iterations == 0:
             raise ValueError("iterations and imitation_iterations are both 0; nothing would be trained")
         if self.episode_growth and not self.mean_episode_s:
@@ -224,7 +226,7 @@ class TrainingSettings(Settings):
             entropy=self.entropy + gone * (self.final_entropy - self.entropy),
             anchor=self.anchor * fading,
             teacher_share=self.teacher_share * max(0.0, 1 - iteration / max(1, self.imitation_iterations)),
-            resets=iteration == last_reset,
+            resets=iteration in (last_reset, self.imitation_iterations),
             mean_episode_s=self._mean_episode_s(last_reset),
         )
 

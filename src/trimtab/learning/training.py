@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from trimtab.core.environment import BatchEnvironment
@@ -27,6 +28,7 @@ from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import load_settings
+from trimtab.learning.advantages import ReturnSpread
 from trimtab.learning.agent import Agent, Parameters
 from trimtab.learning.baselines import Baseline
 from trimtab.learning.checkpoints import load_tree, save_tree
@@ -176,7 +178,12 @@ class _Training:
         if schedule.resets:
             for number, lane in enumerate(self._task.lanes):
                 lane.reset(split(seed, "lane", number), schedule.mean_episode_s, imitating=schedule.imitating)
-            self._state = self._state._replace(spread=self._state.spread.restarted())
+            begins = self._iteration == self._settings.imitation_iterations
+            # Environments may leave rewards out while a teacher is copied: their spread says nothing then.
+            environments = sum(lane.size for lane in self._task.lanes)
+            spread = ReturnSpread.unknown(environments) if begins else self._state.spread.restarted()
+            # Copied, since an update uses up its state buffer by buffer and none may be shared.
+            self._state = self._state._replace(spread=jax.tree.map(jnp.copy, spread))
         started = self._clock()
         rollout = self._play(schedule, _key(seed, "play"))
         seconds = (self._clock() - started).total_seconds()

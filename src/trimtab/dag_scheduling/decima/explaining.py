@@ -55,7 +55,7 @@ class Offer(NamedTuple):
 class Influence(NamedTuple):
     """How much a fact spoke for the decision; negative: against it.
 
-    The numbers are changes of the logarithm of a probability: 0.7 doubles it.
+    The numbers are changes of its lead over the next best: 0.7 doubles the odds.
     """
 
     fact: str
@@ -188,8 +188,8 @@ def _influences(policy: DecimaPolicy, thought: Considered) -> list[Influence]:
     )
     same = np.full(len(views), thought.choice)
     logits, mask, _ = limit_scores(policy.parameters, scores, same, design, most, np)
-    on_stage = _log_softmax(scores.logits)[:, thought.choice]
-    on_limit = _log_softmax(logits)[:, thought.limit]
+    on_stage = _lead(scores.logits, scores.mask, thought.choice)
+    on_limit = _lead(logits, mask, thought.limit)
     found = [
         Influence(
             fact,
@@ -199,6 +199,17 @@ def _influences(policy: DecimaPolicy, thought: Considered) -> list[Influence]:
         for k, fact in enumerate(_FACTS, start=1)
     ]
     return sorted(found, key=lambda one: -(abs(one.on_stage) + abs(one.on_limit or 0.0)))
+
+
+def _lead(logits: NDArray[np.float32], mask: NDArray[np.bool_], chosen: int) -> NDArray[np.float64]:
+    """How far the chosen one is ahead of the best other one; 0 where there is no other.
+
+    A probability of 100 % hides what it rests on, the lead does not.
+    """
+    others = mask.copy()
+    others[:, chosen] = False
+    best = np.where(others, logits, -np.inf).max(1)
+    return np.where(others.any(1), logits[:, chosen] - np.where(others.any(1), best, 0.0), 0.0)
 
 
 def _changed(view: View, scene: _Scene, change: _Change) -> View:

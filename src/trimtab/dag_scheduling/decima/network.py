@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trimtab.core.errors import SettingsError
 from trimtab.dag_scheduling.decima.features import (
     CLUSTER_FEATURES,
     JOB_FEATURES,
     LIMIT_FEATURES,
+    READY_FEATURE,
     STAGE_FEATURES,
     Facts,
     Features,
@@ -28,12 +30,12 @@ from trimtab.dag_scheduling.decima.features import (
     paper_features,
     rich_features,
 )
-from trimtab.dag_scheduling.decima.view import View
+from trimtab.dag_scheduling.decima.view import MOST_CLASSES, View
 from trimtab.networks.graph_encoder import encode, new_encoder
 from trimtab.networks.layers import Array, Parameters, dense, leaky, mlp, new_dense, new_mlp
 
 __all__ = ["FUTURE_FEATURES", "Design", "Scores", "limit_scores", "limits_of"]
-__all__ += ["new_network", "stage_scores", "summary", "value"]
+__all__ += ["feature_names", "new_network", "stage_scores", "summary", "value"]
 
 MASKED = -1e9
 FUTURE_FEATURES = 8
@@ -61,6 +63,12 @@ class Design:
     largest_score: float = 0.0
     """Scores are bent to stay within plus and minus this, so that nothing is ruled out; 0: they are not."""
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.classes <= MOST_CLASSES:
+            raise SettingsError(
+                f"{self.classes} executor classes; a network tells 1 to {MOST_CLASSES} apart, merge some"
+            )
+
 
 class Scores(NamedTuple):
     """Scores of all choices: (job, stage, class) in this order, and last to leave the rest idle."""
@@ -75,9 +83,7 @@ def new_network(design: Design, seed: int) -> Parameters:
     """Draw the parameters of actor and critic."""
     random = np.random.default_rng(seed)
     hidden, size = design.hidden, design.embedding
-    stage = len(_PAPER_STAGE) if design.paper else len(STAGE_FEATURES) + design.ready
-    job = len(_PAPER_JOB) if design.paper else len(JOB_FEATURES)
-    cluster = 0 if design.paper else len(CLUSTER_FEATURES)
+    stage, job, cluster = (len(names) for names in feature_names(design)[:3])
     inner = (16, 8) if design.paper else ()
     known = stage + (size if design.graph else 0)
     actor: dict[str, Any] = {
@@ -101,7 +107,7 @@ def new_network(design: Design, seed: int) -> Parameters:
     if design.classes > 1:
         actor["class"] = new_dense(random, 3, hidden)
     if design.limit_head:
-        offered = 1 if design.paper else len(LIMIT_FEATURES)
+        offered = len(feature_names(design)[3])
         told = job + 2 * size if design.paper else hidden
         actor["limit_context"] = new_dense(random, told, hidden)
         actor["limit_offer"] = new_dense(random, offered, hidden)
@@ -120,8 +126,13 @@ def _new_critic(random: np.random.Generator) -> Parameters:
     }
 
 
-_PAPER_STAGE = ("executors of job", "source", "free executors", "work left", "tasks left")
-_PAPER_JOB = ("executors of job", "source", "free executors")
+def feature_names(design: Design) -> tuple[tuple[str, ...], ...]:
+    """What the network is told about a stage, a job, the cluster and a limit."""
+    if design.paper:
+        job = ("executors of job", "source", "free executors")
+        return (*job, "work left", "tasks left"), job, (), ("limit",)
+    ready = (READY_FEATURE,) if design.ready else ()
+    return (*STAGE_FEATURES, *ready), JOB_FEATURES, CLUSTER_FEATURES, LIMIT_FEATURES
 
 
 def stage_scores(parameters: Parameters, view: View, design: Design, xp: Any) -> Scores:
@@ -161,7 +172,7 @@ def stage_scores(parameters: Parameters, view: View, design: Design, xp: Any) ->
     scores = _choice_scores(actor, context, facts, design, xp)
     if design.paper:
         idle = xp.full((envs, 1), MASKED, xp.float32)
-        idle_mask = facts.may_idle[:, None] > 2  # the published agent always chooses a stage
+        idle_mask = xp.zeros((envs, 1), bool)  # the published agent always chooses a stage
         told = xp.concatenate([features.jobs, around], axis=-1)
         told = xp.broadcast_to(told[:, :, None, :], (envs, jobs, stages, told.shape[-1]))
     else:

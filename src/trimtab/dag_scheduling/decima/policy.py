@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from trimtab.core.bundle import Bundle, flatten, load_bundle, unflatten
 from trimtab.core.errors import BundleError
 from trimtab.dag_scheduling.decima import view as v
-from trimtab.dag_scheduling.decima.features import (
-    CLUSTER_FEATURES,
-    JOB_FEATURES,
-    LIMIT_FEATURES,
-    READY_FEATURE,
-    STAGE_FEATURES,
+from trimtab.dag_scheduling.decima.network import (
+    Design,
+    feature_names,
+    limit_scores,
+    new_network,
+    stage_scores,
 )
-from trimtab.dag_scheduling.decima.network import Design, limit_scores, new_network, stage_scores
 from trimtab.dag_scheduling.decima.view import Shown
 from trimtab.dag_scheduling.problem import Action, Snapshot
 
@@ -119,12 +118,8 @@ def make_bundle(
 ) -> Bundle:
     """Pack trained parameters; the critic stays behind, it is of no use outside training."""
     actor = {"actor": parameters["actor"]}
-    features = {
-        "stage": [*STAGE_FEATURES, *([READY_FEATURE] if design.ready else [])],
-        "job": list(JOB_FEATURES),
-        "cluster": list(CLUSTER_FEATURES),
-        "limit": list(LIMIT_FEATURES),
-    }
+    parts = ("stage", "job", "cluster", "limit")
+    features = {part: list(names) for part, names in zip(parts, feature_names(design), strict=True)}
     manifest = {
         "settings": {"design": asdict(design), "most_executors": most_executors},
         "features": features,

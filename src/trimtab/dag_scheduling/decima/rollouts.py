@@ -47,7 +47,7 @@ class Course:
     look_ahead_s: float = 0.0
     """Measure costs against the teacher playing on for so long or up to twice; 0: do not."""
     look_every: int = 1
-    """Do so at every so manieth decision; those between share in what is found."""
+    """Look once for so many decisions; they share in what is found."""
     cost_scale_s: float = 1.0
     """Rewards are divided by it, so that courses of different load weigh alike."""
 
@@ -168,7 +168,6 @@ class RolloutEnvironment:
             cluster=np.empty((size, v.CLUSTER_FIELDS + 2 * classes), np.float32),
             future=np.empty((size, 2 * len(FUTURE_WINDOWS_S)), np.float32),
             slots=np.empty((size, jobs), np.int64),
-            time_s=np.empty(size, np.float32),
             sequence=np.empty(size, np.int32),
             teacher=np.zeros((size, 2), np.int32),
         )

@@ -46,7 +46,6 @@ class Screen(NamedTuple):
     cluster: NDArray[np.float32]
     future: NDArray[np.float32]  # [envs, 2 * windows]
     slots: NDArray[np.int64]  # [envs, jobs]: slot of the job in a row, or NOWHERE
-    time_s: NDArray[np.float32]
     sequence: NDArray[np.int32]
     teacher: NDArray[np.int32]  # [envs, 2]: choice and limit of a rule
 
@@ -120,7 +119,6 @@ def show(
             show_stages(s, t, bits, screen, index)
             show_cluster(s, t, screen, index)
             show_future(s, t, episodes.jobs[episodes.row[index]], screen.future[index])
-            screen.time_s[index] = s.scalar[NOW] / 1000.0
             screen.sequence[index] = episodes.seed[episodes.row[index]]
 
 

@@ -68,7 +68,7 @@ class CourseSettings(Settings):
         le=1e6,
         description="Judge decisions against the teacher playing on for so many seconds; 0: do not.",
     )
-    look_every: int = Field(default=1, ge=1, le=1000, description="Do so at every so manieth decision.")
+    look_every: int = Field(default=1, ge=1, le=1000, description="Look once for so many decisions.")
     sequences: int = Field(
         default=0, ge=0, le=TRAINING_SEEDS, description="Practise only so many workloads; 0: ever new ones."
     )
@@ -131,6 +131,8 @@ class DecimaTask:
             raise SettingsError(
                 "courses differ in their number of executor classes; train one policy for each"
             )
+        if settings.training.baseline == "multi_value" and len(settings.courses) > 1:
+            raise SettingsError("multi_value numbers the workloads of one course; give one, not several")
         self.design = Design(classes=classes.pop(), **settings.network.model_dump())
         self._most = max(cluster.executors for cluster in clusters)
         self.agent: Agent = decima_agent(
@@ -147,8 +149,11 @@ class DecimaTask:
         """The parameters of a bundle, if they fit the network to be trained."""
         policy = DecimaPolicy(start)
         if policy.design != self.design:
+            wanted, had = asdict(self.design), asdict(policy.design)
+            other = ", ".join(f"{name} = {had[name]}" for name in wanted if wanted[name] != had[name])
             raise SettingsError(
-                f"{start.name} has another network ({policy.design}) than asked for ({self.design})"
+                f"{start.name} has another network ({other}) than asked for; begin with the preset it was "
+                "trained with, or set network.* alike"
             )
         return policy.parameters
 

@@ -5,7 +5,7 @@
     jobs     [envs, jobs, JOB_FIELDS]            float32
     cluster  [envs, CLUSTER_FIELDS + 2·classes]  float32
 
-The simulator fills them in compiled code (`simulator/showing.py`), a live controller from a snapshot
+The simulator fills them in compiled code (`showing.py`), a live controller from a snapshot
 with numpy (`view_of`); a test holds the two together. They are also what a rollout stores: features
 are made of them inside the network, so a stored decision takes 7 KB at 20 jobs.
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
+from trimtab.dag_scheduling.problem import LEAVE_IDLE, Action, Snapshot
 
 __all__ = [
     "AGE_S",
@@ -34,6 +34,7 @@ __all__ = [
     "MAY_IDLE",
     "MEMORY",
     "MEMORY_SCALE",
+    "MOST_CLASSES",
     "PRESENT",
     "RUNNABLE_FLAG",
     "RUNNING",
@@ -58,6 +59,7 @@ RUNNABLE_FLAG, SCHEDULABLE_FLAG = 1, 2  # of FLAGS
 LOG_SCALE = 1024.0  # a step is 0.07 %
 MEMORY_SCALE = 4096.0
 LARGEST_COUNT = 32767
+MOST_CLASSES = 13  # bits of FLAGS that are left
 
 # Fields of `jobs`.
 EXECUTORS, SOURCE, AGE_S, TOTAL_WORK_S, PRESENT, JOB_FIELDS = range(6)
@@ -147,6 +149,6 @@ def action_of(shown: Shown, snapshot: Snapshot, choice: int, limit: int) -> Acti
     _, jobs, stages, _ = shown.view.stages.shape
     classes = len(snapshot.free_executors)
     if choice >= jobs * stages * classes:
-        return Action(NOWHERE, 0, 0)
+        return LEAVE_IDLE
     stage = int(snapshot.first_stage[shown.slots[choice // (stages * classes)]])
     return Action(stage + choice // classes % stages, limit, choice % classes)
