@@ -13,6 +13,9 @@ from trimtab.dag_scheduling.decima.network import Design
 from trimtab.dag_scheduling.decima.rollouts import Course, RolloutEnvironment, random_choices
 from trimtab.dag_scheduling.simulator import simulate
 
+# Played as plain Python, as the coverage run does, these take minutes; test_decima_tiny.py is for that.
+pytestmark = pytest.mark.slow
+
 EVERY_LIMIT = Design(hidden=8, embedding=4, limits=0)
 TO_THE_END = 1e6
 

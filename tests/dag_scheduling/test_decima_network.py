@@ -49,6 +49,9 @@ from trimtab.dag_scheduling.decima.rollouts import Course, RolloutEnvironment
 from trimtab.dag_scheduling.decima.view import View, child_words, view_of, words_for
 from trimtab.dag_scheduling.problem import Action, Snapshot, choices, executors_sent
 
+# Played as plain Python, as the coverage run does, these take minutes; test_decima_tiny.py is for that.
+pytestmark = pytest.mark.slow
+
 SMALL = Design(hidden=8, embedding=4)
 STREAM = course_of(Cluster(executors=9), name="tpch", jobs=6, arrivals="poisson", load=1.2)
 FOUR_STREAM = course_of(FOUR_SIZES, name="tpch", jobs=6, arrivals="poisson", load=1.2, random_memory=True)

@@ -39,6 +39,9 @@ from trimtab.dag_scheduling.workload import (
     poisson,
 )
 
+# Played as plain Python, as the coverage run does, these take minutes; test_decima_tiny.py is for that.
+pytestmark = pytest.mark.slow
+
 FOREVER = float("inf")
 SMALL = Design(hidden=8, embedding=4)
 EVERY_LIMIT = Design(hidden=8, embedding=4, limits=0)

@@ -29,6 +29,9 @@ from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator import simulate
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings
 
+# Played as plain Python, as the coverage run does, these take minutes; test_decima_tiny.py is for that.
+pytestmark = pytest.mark.slow
+
 TINY = CourseSettings(
     workload=WorkloadSettings(name="tiny:two-jobs", jobs=3), cluster=Cluster(executors=4), teacher="fair"
 )
