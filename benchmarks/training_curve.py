@@ -40,7 +40,11 @@ def teacher_over_fair(task: dict[str, Any], seeds: int = 64) -> float:
 
 
 def curve(run: Path, begun_minutes: float) -> list[dict[str, Any]]:
-    """One row per iteration; minutes count from the start of the first run, compiling included."""
+    """One row per iteration; minutes count from the making of the first run folder.
+
+    Compiling the network is included; compiling the engine and starting each run (half a minute to a
+    minute) came before the folder was made.
+    """
     machine = json.loads((run / "machine.json").read_text())
     began = datetime.fromisoformat(machine["began"])
     ratio = teacher_over_fair(json.loads((run / "task.json").read_text()))

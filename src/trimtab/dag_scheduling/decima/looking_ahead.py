@@ -2,7 +2,7 @@
 
 The engine is fast enough to answer by playing on: the rest of a batch takes less than a millisecond. The
 answer knows the very jobs and luck to come, which no decision can change, so as a baseline it is
-input-dependent (ICLR'19) and leaves the gradient unbiased; of the noise it leaves almost nothing.
+input-dependent (ICLR'19) and leaves the gradient unbiased; what noise it leaves is that of a chaotic future.
 """
 
 from __future__ import annotations
