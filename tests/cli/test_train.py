@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from tests.untrained_bundle import save_untrained
 
+from trimtab import __version__
 from trimtab.benchmark.report.training import training_sections, write_training_report
 from trimtab.benchmark.suites import BatchSuite, DecimaSuite
 from trimtab.benchmark.tuned import scenario_ground, shipped_tuned_values
 from trimtab.cli import train as train_module
 from trimtab.cli.main import main
+from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import settings_as_toml
@@ -92,6 +94,10 @@ def test_a_run_leaves_a_policy_its_score_and_its_curves(trained: tuple[Path, dic
     assert (said["iterations"], said["finished"], said["at_iteration"]) == (1, True, 1)
     measured = json.loads((folder / "metrics.jsonl").read_text())
     assert said["score"] == pytest.approx(measured["score"])
+    manifest = load_bundle(folder / "bundle").manifest
+    assert manifest["scores"]["courses"] == [said["score"]]  # one course: its score is the score
+    assert manifest["scores"]["validation cost over fair's"] == measured["score/over_fair"]
+    assert manifest["trained"]["versions"]["trimtab"] == __version__
     page = (folder / "report.html").read_text()
     assert "Training of run" in page
     assert "Cost against the teacher" in page
@@ -118,7 +124,16 @@ def test_a_finished_run_goes_on_to_nothing_and_keeps_its_settings(
     run: Callable, refused: Callable, trained: tuple[Path, dict[str, Any]]
 ) -> None:
     folder, said = trained
-    assert f"score:  {said['score']:.3f}" in run("train", "--resume", str(folder), "--minutes", "1").out
+    before = (folder / "bundle" / "manifest.json").read_bytes()
+    answer = run("train", "--resume", str(folder), "--minutes", "1")
+    assert answer.code == 0
+    assert answer.err == (
+        f"{folder}: already finished (1 iterations); "
+        f"begin a new run from its policy with --start-from {folder}\n"
+    )
+    assert f"score:  {said['score']:.3f}" in answer.out
+    assert (folder / "bundle" / "manifest.json").read_bytes() == before
+    assert run("train", "--resume", str(folder), "--json").json["finished"] is True
     other = refused("train", "--resume", str(folder), "--seed", "4")
     assert "began with training.seed = 0 and cannot go on with 4" in other
 
@@ -164,7 +179,8 @@ def test_stopping_says_how_to_go_on(
     run("train", "--resume", "runs/decima-tpch-batch")
     assert asked[2].training.minutes == 0
     other = refused("train", "--resume", "runs/decima-tpch-batch", "--set", "environments=32")
-    assert "began with environments = 128 and cannot go on with 32" in other
+    began = asked[0].environments
+    assert f"began with environments = {began} and cannot go on with 32" in other
     assert "runs/decima-tpch-batch-2" in run("train").err
 
 
@@ -183,11 +199,31 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
         (["--workload", "nothing"], "no workload 'dag/nothing'"),
         (
             ["--set", "training.iterationz=3"],
-            "training.iterationz is not a setting; did you mean 'iterations'?",
+            "--set training.iterationz=3: training.iterationz is not a setting; did you mean 'iterations'?",
         ),
-        (["--set", "trainingg.iterations=3"], "trainingg is not a setting; did you mean 'training'?"),
+        (
+            ["--set", "lanes=2", "--set", "trainingg.iterations=3"],
+            "error: --set trainingg.iterations=3: trainingg is not a setting; did you mean 'training'?",
+        ),
+        (
+            ["--set", "iterations=3"],
+            "--set iterations=3: iterations is not a setting; did you mean 'training.it",
+        ),
+        (["--set", "network={hidden=1}"], "--set network={hidden=1}: network.hidden = 1"),
+        (["--set", "training.checkpoint_every=7"], "error: --set training.checkpoint_every=7: training: "),
+        (["--seed", "-1"], "error: --seed -1: training.seed = -1"),
+        (["--workload", ""], "error: --workload '': courses.0.workload.name"),
         (["--set", "iterations"], "--set iterations: not name=value"),
-        (["--set", "courses.5.teacher=fair"], "'5' counts into a list; use 0 to 0"),
+        (
+            ["--set", "courses=[{}]", "--set", "courses.5.teacher=fair"],
+            "error: --set courses.5.teacher=fair: '5' counts into a list; use 0 to 0",
+        ),
+        (["--set", "courses.0.teacher=fiar"], "courses.0.teacher = fiar: no policy 'dag/fiar'; did you mean"),
+        (["--set", "courses.0.teacher=lone"], "courses.0.teacher = lone: is not a rule; name one of"),
+        (
+            ["--set", "courses=[{}, {}]", "--set", "environments=7", "--set", "training.minibatches=1"],
+            "7 environments cannot be split into",
+        ),
         (["--set", "training.minibatches=7"], "minibatches = 7 does not divide"),
         (["--set", "environments=many"], 'environments = "many"'),
         (["--out", "there"], "there: exists; choose another --out, or go on with --resume there"),
@@ -199,6 +235,8 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
 )
 def test_mistakes(refused: Callable, tmp_path: Path, words: list[str], said: str) -> None:
     (tmp_path / "there").mkdir()
+    save_untrained(tmp_path / "lone")
+    # One line, so nothing was said of compiling before.
     assert said in refused("train", "dag", *words)
 
 

@@ -1,11 +1,13 @@
 import json
 import subprocess
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from trimtab import __version__
 from trimtab.core import run_folder
 from trimtab.core.errors import TrimtabError
 from trimtab.core.run_folder import RunFolder, machine_facts
@@ -129,6 +131,16 @@ def test_machine_facts_are_plain_and_nameless() -> None:
         "git_commit",
         "git_dirty",
     }
+
+
+def test_the_version_of_trimtab_is_known_without_installed_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_installed(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(run_folder, "version", not_installed)
+    versions = machine_facts()["versions"]
+    assert versions["trimtab"] == __version__
+    assert versions["numpy"] is None
 
 
 def git_answers(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str]) -> None:

@@ -89,6 +89,7 @@ def test_settings_are_frozen() -> None:
         ({"cluster.executors": 0}, "flags: cluster.executors = 0: should be greater than or equal to 1; allowed: integer, >= 1, <= 100"),  # noqa: E501
         ({"cluster.executors": "many"}, 'flags: cluster.executors = "many": should be a valid integer, unable to parse string as an integer; allowed: integer, >= 1, <= 100'),  # noqa: E501
         ({"cluster.executers": 5}, "flags: cluster.executers is not a setting; did you mean 'executors'?"),
+        ({"executors": 5}, "flags: executors is not a setting; did you mean 'cluster.executors'?"),
         ({"zzz": 5}, "flags: zzz is not a setting; known settings: seed, policy, cluster, arrivals, label, sizes"),  # noqa: E501
         ({"policy": "first"}, "flags: policy = \"first\": should be 'fair' or 'fifo'"),
         ({"arrivals": [{"mean_gap_s": 0}]}, "flags: arrivals.0.mean_gap_s = 0: should be greater than 0; allowed: number, > 0"),  # noqa: E501
@@ -109,6 +110,17 @@ def test_a_refusal_blames_the_file_or_the_flag_that_holds_the_value(file: Path) 
     assert refusal({"cluster.executors": 2000}, file).startswith("flags: cluster.executors = 2000")
     file.write_text("")
     assert refusal({}, file) == f"{file}: seed is missing; add it"
+
+
+def test_a_refusal_may_say_how_the_user_wrote_it(file: Path) -> None:
+    def written(field: str) -> str:
+        return f"--set {field}"
+
+    with pytest.raises(SettingsError, match=r"^--set cluster\.executors: cluster\.executors = 0"):
+        load_settings(Run, file, {"cluster.executors": 0}, given_as=written)
+    file.write_text("seed = 3\nnothing = 1\n")
+    with pytest.raises(SettingsError, match=r"run\.toml: nothing is not a setting"):
+        load_settings(Run, file, {"cluster.executors": 9}, given_as=written)
 
 
 def test_long_values_are_cut_and_further_faults_counted() -> None:

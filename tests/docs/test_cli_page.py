@@ -1,53 +1,45 @@
 """docs/cli.md describes every verb with exactly the arguments and options that it has."""
 
-import inspect
 import re
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import NamedTuple
 
 import pytest
-from cyclopts import Parameter
+from cyclopts import App
 
 from trimtab.cli.main import VERBS, main
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTION = re.compile(r"^## `trimtab ([a-z-]+)`$\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 SECTIONS = dict(SECTION.findall(PAGE))
-KIND = inspect.Parameter.POSITIONAL_ONLY
 
 
-def function_of(verb: str) -> Callable[..., Any]:
-    module, _, name = VERBS[verb][0].partition(":")
-    return getattr(import_module(module), name)
+class Option(NamedTuple):
+    names: tuple[str, ...]  # the usual one, and others that mean the same
+    usual: str
+    sentence: str
 
 
-def described(function: Callable[..., Any]) -> dict[str, str]:
-    """Names and sentences under `Parameters` in a docstring."""
-    _, _, text = (inspect.getdoc(function) or "").partition("----------\n")
-    return {
-        name: " ".join(lines.split()) for name, lines in re.findall(r"^(\w+):\n((?: +.*\n?)+)", text, re.M)
-    }
-
-
-def annotated_help(annotation: Any) -> str:
-    marks = [mark for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, Parameter)]
-    return next((mark.help for mark in marks if mark.help), "")
+def options(verb: str) -> Iterator[Option]:
+    """What the program itself knows of a verb's arguments and options."""
+    app = App()
+    app.command(VERBS[verb][0], name=verb)
+    for argument in app[verb].assemble_argument_collection(parse_docstring=True):
+        if not argument.show:  # a group of options, which follow one by one
+            continue
+        default = argument.field_info.default
+        usual = "" if default in (None, "") or default is False else f"`{default}`"
+        sentence = " ".join((argument.parameter.help or "").split())
+        yield Option(argument.names, "required" if argument.required else usual, sentence)
 
 
 def table(verb: str) -> str:
-    """The table that the page must hold for a verb, from its signature and docstring."""
-    function = function_of(verb)
-    sentences, hints = described(function), get_type_hints(function, include_extras=True)
+    """The table that the page must hold for a verb."""
     lines = ["| option | default | |", "|---|---|---|"]
-    for name, parameter in inspect.signature(function).parameters.items():
-        shown = name.upper() if parameter.kind is KIND else "--" + name.replace("_", "-")
-        usual = (
-            "" if parameter.default in (None, "") or parameter.default is False else f"`{parameter.default}`"
-        )
-        usual = "required" if parameter.default is inspect.Parameter.empty else usual
-        lines.append(f"| `{shown}` | {usual} | {sentences.get(name) or annotated_help(hints[name])} |")
+    for option in options(verb):
+        shown = ", ".join(f"`{name}`" for name in option.names)
+        lines.append(f"| {shown} | {option.usual} | {option.sentence} |")
     return "\n".join(lines) + "\n"
 
 
@@ -62,13 +54,13 @@ def test_every_option_of_a_verb_is_described(verb: str, capsys: pytest.CaptureFi
     expected = table(verb)
     assert main([verb, "--help"]) == 0
     helped = capsys.readouterr().out
-    assert all(shown in helped for shown in re.findall(r"^\| `(\S+)`", expected, re.MULTILINE))
+    assert all(name in helped for option in options(verb) for name in option.names)
     assert "|  |\n" not in expected, f"trimtab {verb} has an option without a sentence:\n{expected}"
     assert expected in SECTIONS[verb], f"put this table under `trimtab {verb}` in docs/cli.md:\n{expected}"
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_section_speaks_of_options_that_do_not_exist(verb: str) -> None:
-    known = {"--" + name.replace("_", "-") for name in inspect.signature(function_of(verb)).parameters}
+    known = {name for option in options(verb) for name in option.names}
     said = re.findall(rf"trimtab {verb}\b[^\n`]*", SECTIONS[verb])
     assert {option for line in said for option in re.findall(r"--[a-z][a-z-]*", line)} <= known

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from trimtab.cli.episode import USUAL_EPISODE, EpisodeFlags
 from trimtab.cli.terminal import JsonFlag, now, print_json, table_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ __all__ = ["explain"]
 
 RULES = ("fair", "weighted-fair:tuned", "capped-srpt-local:tuned", "fifo")
 TUNED = ":tuned"
+OF_A_RUN = ("load", "seed")
+"""Flags that choose among the episodes of a run."""
 MOST_CANDIDATES = 8
 MOST_INFLUENCES = 6
 
@@ -42,14 +45,7 @@ def explain(
     *,
     decision: int,
     policy: str | None = None,
-    workload: str | None = None,
-    jobs: int | None = None,
-    executors: int | None = None,
-    arrivals: Literal["batch", "poisson", "trace"] | None = None,
-    load: float | None = None,
-    mean_gap_s: float | None = None,
-    seed: int | None = None,
-    settings: Path | None = None,
+    episode: EpisodeFlags = USUAL_EPISODE,
     json: JsonFlag = False,
 ) -> None:
     """Play an episode up to one decision and say what was decided, why, and what rules would do.
@@ -58,42 +54,13 @@ def explain(
     ----------
     run:
         Run folder of `trimtab compare --out` or `trimtab train`; without one, an episode as in `simulate`.
+        Only --load and --seed choose among its episodes (default: the one in its Gantt charts).
     decision:
         Number of the decision in its episode, from 1.
     policy:
         Whose decision (default: of a run, its best trained policy, else its best).
-    workload:
-        Name or workload file (default: tpch).
-    jobs:
-        Number of jobs; of a trace the first so many (default 20, of a trace all).
-    executors:
-        Size of the cluster (default 50).
-    arrivals:
-        All at once, a Poisson stream, or the times in the file (default: the file's own, else batch).
-    load:
-        Work arriving in a stream, as a share of capacity; of a run, which of its loads.
-    mean_gap_s:
-        Mean time between the jobs of a stream; instead of load.
-    seed:
-        Which episode (default: 0; of a run, the first test episode, the one in its Gantt charts).
-    settings:
-        TOML file with the fields of the cluster.
     """
-    from trimtab.core.errors import TrimtabError
-
-    if run is None:
-        asked = _asked_by_flags(policy, workload, jobs, executors, arrivals, load, mean_gap_s, seed, settings)
-    else:
-        flags = {
-            "--workload": workload, "--jobs": jobs, "--executors": executors, "--arrivals": arrivals,
-            "--mean-gap-s": mean_gap_s, "--settings": settings,
-        }  # fmt: skip
-        given = next((flag for flag, value in flags.items() if value is not None), None)
-        if given:
-            raise TrimtabError(
-                f"{given}: the run {run} fixes its episodes; leave it out, or leave out the run"
-            )
-        asked = _asked_of_run(run, policy, load, seed)
+    asked = _asked_by_flags(policy, episode) if run is None else _asked_of_run(run, policy, episode)
     content = _content(asked, _at_decision(asked, decision), decision)
     if json:
         print_json(content)
@@ -104,39 +71,24 @@ def explain(
 # --- which episode ---------------------------------------------------------------------------------
 
 
-def _asked_by_flags(
-    policy: str | None,
-    workload: str | None,
-    jobs: int | None,
-    executors: int | None,
-    arrivals: str | None,
-    load: float | None,
-    mean_gap_s: float | None,
-    seed: int | None,
-    settings: Path | None,
-) -> _Asked:
+def _asked_by_flags(policy: str | None, episode: EpisodeFlags) -> _Asked:
     """The very episode that `trimtab simulate` plays with these flags."""
     from trimtab.benchmark.suites import DagSuite
-    from trimtab.cli.simulate import _seed, _workload_settings
     from trimtab.core.errors import TrimtabError
-    from trimtab.core.settings import load_settings
-    from trimtab.dag_scheduling.cluster import Cluster
     from trimtab.dag_scheduling.policies import make_policy
     from trimtab.dag_scheduling.workload.presets import draw_workload
 
     if policy is None:
         raise TrimtabError("whose decision? Give --policy, or the folder of a run")
     made = make_policy(policy)
-    number = _seed(seed or 0)
-    cluster = load_settings(Cluster, settings, {"executors": executors})
-    asked = _workload_settings(workload or "tpch", jobs, arrivals, load, mean_gap_s)
+    seed, cluster, asked = episode.number(), episode.cluster(), episode.jobs_to_draw()
     suite = DagSuite(workload=asked, cluster=cluster)
-    drawn = draw_workload(asked, executors=cluster.executors, seed=number)
+    drawn = draw_workload(asked, executors=cluster.executors, seed=seed)
     rules = _rules(suite, suite.scenarios()[0], {})
-    return _Asked(suite, suite.scenarios()[0], number, drawn, made, rules)
+    return _Asked(suite, suite.scenarios()[0], seed, drawn, made, rules)
 
 
-def _asked_of_run(run: Path, policy: str | None, load: float | None, seed: int | None) -> _Asked:
+def _asked_of_run(run: Path, policy: str | None, episode: EpisodeFlags) -> _Asked:
     from trimtab.benchmark.suites import SUITES, DagSuite
     from trimtab.core.bundle import load_bundle
     from trimtab.core.errors import TrimtabError
@@ -144,25 +96,37 @@ def _asked_of_run(run: Path, policy: str | None, load: float | None, seed: int |
     from trimtab.core.settings import load_settings
     from trimtab.dag_scheduling.policies import find_bundle, make_policy
 
+    _refuse_other_episodes(run, episode)
     folder = RunFolder.open(run, clock=now)
     known: dict[str, Mapping[str, float]] = {}
     if (run / "results.json").is_file():
         results = folder.read_json("results.json")
         suite = load_settings(SUITES.load(results["suite"]), run / "settings.toml")
-        scenario = _scenario(run, suite, load)
+        scenario = _scenario(run, suite, episode.load)
         rows = next(found for found in results["scenarios"] if found["name"] == scenario.name)["policies"]
         known = {row["policy"]: row["settings"] for row in rows}
         made = _of_table(policy, known)
     elif (run / "bundle").is_dir():
         course = load_bundle(find_bundle(str(run))).manifest["trained"]["courses"][0]
         suite = load_settings(DagSuite, None, {"workload": course["workload"], "cluster": course["cluster"]})
-        scenario = _scenario(run, suite, load)
+        scenario = _scenario(run, suite, episode.load)
         made = make_policy(policy or str(run))
     else:
         raise TrimtabError(f"{run}: holds neither a comparison nor a trained policy; give --policy instead")
-    number = suite.test_seeds()[0] if seed is None else seed
+    number = suite.test_seeds()[0] if episode.seed is None else episode.number()
     rules = _rules(suite, scenario, known)
     return _Asked(suite, scenario, number, suite.draw(scenario, number), made, rules)
+
+
+def _refuse_other_episodes(run: Path, episode: EpisodeFlags) -> None:
+    from trimtab.core.errors import TrimtabError
+
+    for field in fields(episode):
+        if field.name not in OF_A_RUN and getattr(episode, field.name) is not None:
+            flag = f"--{field.name.replace('_', '-')}"
+            raise TrimtabError(
+                f"{flag}: the run {run} fixes its episodes; leave it out, or leave out the run"
+            )
 
 
 def _scenario(run: Path, suite: DagSuite, load: float | None) -> Scenario:

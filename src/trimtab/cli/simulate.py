@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from trimtab.cli.episode import USUAL_EPISODE, EpisodeFlags
 from trimtab.cli.terminal import JsonFlag, command_line, print_json, say_if_compiling, table_of
 
 if TYPE_CHECKING:
@@ -22,15 +23,8 @@ def simulate(
     /,
     *,
     policy: str,
-    workload: str = "tpch",
-    jobs: int | None = None,
-    executors: int | None = None,
-    arrivals: Literal["batch", "poisson", "trace"] | None = None,
-    load: float | None = None,
-    mean_gap_s: float | None = None,
+    episode: EpisodeFlags = USUAL_EPISODE,
     draw: Path | None = None,
-    seed: int = 0,
-    settings: Path | None = None,
     json: JsonFlag = False,
 ) -> None:
     """Play one workload to the end and tell how the jobs fared.
@@ -41,74 +35,26 @@ def simulate(
         What is scheduled: dag.
     policy:
         Name, perhaps with settings: weighted-fair:alpha=-0.5. `trimtab policies` lists them.
-    workload:
-        Name or workload file. `trimtab workloads` lists them.
-    jobs:
-        Number of jobs; of a trace the first so many (default 20, of a trace all).
-    executors:
-        Size of the cluster (default 50).
-    arrivals:
-        All at once, a Poisson stream, or the times in the file (default: the file's own, else batch).
-    load:
-        Work arriving in a stream, as a share of capacity.
-    mean_gap_s:
-        Mean time between the jobs of a stream; instead of load.
     draw:
         Picture to write: .png or .svg for a Gantt chart, .html for a report.
-    seed:
-        Number that fixes jobs, arrivals and task durations.
-    settings:
-        TOML file with the fields of the cluster.
     """
-    from trimtab.core.settings import load_settings
-    from trimtab.dag_scheduling.cluster import Cluster
     from trimtab.dag_scheduling.policies import make_policy
     from trimtab.dag_scheduling.simulator.simulator import simulate as play
     from trimtab.dag_scheduling.workload.presets import draw_workload
 
     _check_picture(draw)
     made = make_policy(policy)
-    cluster = load_settings(Cluster, settings, {"executors": executors})
-    asked = _workload_settings(workload, jobs, arrivals, load, mean_gap_s)
-    drawn = draw_workload(asked, executors=cluster.executors, seed=_seed(seed))
+    seed, cluster, asked = episode.number(), episode.cluster(), episode.jobs_to_draw()
+    drawn = draw_workload(asked, executors=cluster.executors, seed=seed)
     say_if_compiling([policy])
-    episode = play(drawn, made, cluster, seed=seed, record_tasks=draw is not None)
+    played = play(drawn, made, cluster, seed=seed, record_tasks=draw is not None)
     if draw is not None:
-        _draw(episode, draw, asked)
-    content = _content(episode, cluster, asked, draw)
+        _draw(played, draw, asked)
+    content = _content(played, cluster, asked, draw)
     if json:
         print_json(content)
         return
-    _print(episode, content, draw)
-
-
-def _seed(seed: int) -> int:
-    from trimtab.core.errors import SettingsError
-
-    if not 0 <= seed < 1 << 62:
-        raise SettingsError(f"--seed {seed}: use a whole number from 0 to 2^62")
-    return seed
-
-
-def _workload_settings(
-    name: str,
-    jobs: int | None,
-    arrivals: str | None,
-    load: float | None,
-    mean_gap_s: float | None,
-) -> WorkloadSettings:
-    from trimtab.core.settings import load_settings
-    from trimtab.dag_scheduling.workload import Workload
-    from trimtab.dag_scheduling.workload.presets import WorkloadSettings, find_source
-
-    source = find_source(name)
-    if arrivals is None:
-        streams = load is not None or mean_gap_s is not None
-        arrivals = "poisson" if streams else "trace" if isinstance(source, Workload) else "batch"
-    if jobs is None and arrivals == "trace" and isinstance(source, Workload):
-        jobs = source.job_count
-    flags = {"name": name, "jobs": jobs, "arrivals": arrivals, "load": load, "mean_gap_s": mean_gap_s}
-    return load_settings(WorkloadSettings, None, flags)
+    _print(played, content, draw)
 
 
 def _check_picture(draw: Path | None) -> None:

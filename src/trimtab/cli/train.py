@@ -36,7 +36,7 @@ def train(
     out: Path | None = None,
     resume: Path | None = None,
     start_from: Annotated[str | None, Parameter(name=["--start-from", "--from"])] = None,
-    set: list[str] | None = None,
+    set: Annotated[list[str] | None, Parameter(negative=())] = None,
     minutes: float | None = None,
     seed: int | None = None,
     presets: Switch = False,
@@ -71,9 +71,7 @@ def train(
     if presets:
         _list_presets(json)
         return
-    asked = _settings(
-        preset, resume, {"workload": workload, "minutes": minutes, "seed": seed}, _changes(set or [])
-    )
+    asked = _settings(preset, resume, {"workload": workload, "minutes": minutes, "seed": seed}, set or [])
     folder = resume or out or _next_folder(Path(preset or USUAL_PRESET).stem)
     _refuse(asked, folder, resume=resume, out=out, start_from=start_from)
     bundle = _train(asked, folder, _start(start_from), resume=resume is not None, quiet=json)
@@ -105,24 +103,31 @@ def _list_presets(json: bool) -> None:
 # --- what is asked for -----------------------------------------------------------------------------
 
 
-def _changes(words: Sequence[str]) -> dict[str, Any]:
+def _change(word: str) -> tuple[str, Any]:
     """Read ``name=value``; a value is TOML, or else text."""
     from trimtab.core.errors import SettingsError
 
-    found: dict[str, Any] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.strip():
-            raise SettingsError(f"--set {word}: not name=value; write for example training.iterations=50")
-        try:
-            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[name.strip()] = value.strip()
-    return found
+    name, equals, value = word.partition("=")
+    if not equals or not name.strip():
+        raise SettingsError(f"--set {word}: not name=value; write for example training.iterations=50")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()
+
+
+def _flag_of(field: str, written: Mapping[str, str]) -> str:
+    """The flags that set a field, its table or parts of it; all flags where none of them did."""
+    found = [
+        flag
+        for name, flag in written.items()
+        if f"{name}.".startswith(f"{field}.") or f"{field}.".startswith(f"{name}.")
+    ]
+    return " ".join(found or written.values())
 
 
 def _settings(
-    preset: str | None, resume: Path | None, flags: Mapping[str, Any], changes: Mapping[str, Any]
+    preset: str | None, resume: Path | None, flags: Mapping[str, Any], words: Sequence[str]
 ) -> DecimaSettings:
     """Lay flags over the preset, or over the settings of the run that is continued."""
     from trimtab.core.settings import load_settings
@@ -135,15 +140,20 @@ def _settings(
     if base is begun:
         # The time that was given belonged to the session that is over.
         plain["training"]["minutes"] = 0
+    written: dict[str, str] = {}
     if flags["workload"] is not None:
-        for course in plain["courses"]:
+        for number, course in enumerate(plain["courses"]):
             course["workload"]["name"] = flags["workload"]
-    for name, value in {"training.minutes": flags["minutes"], "training.seed": flags["seed"]}.items():
-        if value is not None:
-            _put(plain, name, value)
-    for name, value in changes.items():
-        _put(plain, name, value)
-    asked = load_settings(DecimaSettings, None, plain)
+            written[f"courses.{number}.workload.name"] = f"--workload {shlex.quote(flags['workload'])}"
+    for flag in ("minutes", "seed"):
+        if flags[flag] is not None:
+            plain["training"][flag] = flags[flag]
+            written[f"training.{flag}"] = f"--{flag} {flags[flag]}"
+    for word in words:
+        name, value = _change(word)
+        _put(plain, name, value, f"--set {word}")
+        written[name] = f"--set {word}"
+    asked = load_settings(DecimaSettings, None, plain, given_as=lambda field: _flag_of(field, written))
     if begun is not None and resume is not None:
         _refuse_other_settings(resume, begun, asked)
     for course in asked.courses:
@@ -151,27 +161,27 @@ def _settings(
     return asked
 
 
-def _put(within: Any, name: str, value: Any) -> None:
+def _put(within: Any, name: str, value: Any, flag: str) -> None:
     """Set a field by its dotted name; ``courses.0.teacher`` counts into a list.
 
     Names that do not exist are set too: the settings refuse them, with the nearest one that does.
     """
     step, more, rest = name.partition(".")
-    place: Any = _counted(within, step) if isinstance(within, list) else step
+    place: Any = _counted(within, step, flag) if isinstance(within, list) else step
     if not more:
         within[place] = value
         return
     inner = within[place] if isinstance(within, list) else within.get(place)
     if not isinstance(inner, dict | list):
         inner = within[place] = {}
-    _put(inner, rest, value)
+    _put(inner, rest, value, flag)
 
 
-def _counted(within: list[Any], step: str) -> int:
+def _counted(within: list[Any], step: str, flag: str) -> int:
     from trimtab.core.errors import SettingsError
 
     if not step.isdigit() or int(step) >= len(within):
-        raise SettingsError(f"--set: {step!r} counts into a list; use 0 to {len(within) - 1}")
+        raise SettingsError(f"{flag}: {step!r} counts into a list; use 0 to {len(within) - 1}")
     return int(step)
 
 
@@ -225,6 +235,7 @@ def _refuse(
 ) -> None:
     """Find what cannot work before minutes are spent on compiling."""
     from trimtab.core.errors import TrimtabError
+    from trimtab.dag_scheduling.decima.training import check_settings
 
     if resume is not None and out is not None:
         raise TrimtabError("--out makes a new run, --resume goes on with an old one; give one of the two")
@@ -233,6 +244,7 @@ def _refuse(
     if resume is None and folder.exists():
         raise TrimtabError(f"{folder}: exists; choose another --out, or go on with --resume {folder}")
     asked.training.check_batch(asked.environments * asked.lanes)
+    check_settings(asked)
 
 
 def _start(text: str | None) -> Bundle | None:
@@ -248,6 +260,8 @@ def _start(text: str | None) -> Bundle | None:
 def _train(asked: DecimaSettings, folder: Path, start: Bundle | None, *, resume: bool, quiet: bool) -> Path:
     from trimtab.dag_scheduling.decima.training import train_decima
 
+    if resume and (kept := _finished(asked, folder, quiet=quiet)) is not None:
+        return kept
     if not quiet:
         remark("compiling the engine and the network; this takes a minute or two")
     try:
@@ -259,6 +273,22 @@ def _train(asked: DecimaSettings, folder: Path, start: Bundle | None, *, resume:
         if folder.exists():
             remark(f"go on with: {shlex.join(['trimtab', 'train', 'dag', '--resume', str(folder)])}")
         raise
+
+
+def _finished(asked: DecimaSettings, folder: Path, *, quiet: bool) -> Path | None:
+    """The bundle of a run that has nothing left to do."""
+    from trimtab.core.run_folder import RunFolder
+    from trimtab.dag_scheduling.decima.training import is_finished, save_bundle_of_run
+
+    run = RunFolder.open(folder, clock=now)
+    if not is_finished(run, asked):
+        return None
+    if not quiet:
+        remark(
+            f"{folder}: already finished ({asked.training.total_iterations} iterations); "
+            f"begin a new run from its policy with --start-from {shlex.quote(str(folder))}"
+        )
+    return save_bundle_of_run(run, folder.name)
 
 
 @contextmanager

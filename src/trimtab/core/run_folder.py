@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from trimtab import __version__
 from trimtab.core.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def machine_facts() -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in ("trimtab", *_VERSIONED)},
+        # Of the running code: a source tree on the path has no metadata, or that of another version.
+        "versions": {"trimtab": __version__, **{name: _version(name) for name in _VERSIONED}},
         "git_commit": commit,
         "git_dirty": dirty,
     }

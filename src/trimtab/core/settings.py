@@ -16,7 +16,7 @@ name, which is how type checkers see that a field may be left out:
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -42,8 +42,6 @@ __all__ = [
     "settings_as_toml",
 ]
 
-_FLAGS = "flags"
-
 
 class Settings(BaseModel):
     """Base of every settings model: frozen, unknown keys refused, defaults checked too.
@@ -68,22 +66,29 @@ class Settings(BaseModel):
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
+def _by_flags(field: str) -> str:
+    return "flags"
+
+
 def load_settings(
     cls: type[AnySettings],
     path: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
+    *,
+    given_as: Callable[[str], str] = _by_flags,
 ) -> AnySettings:
     """Read settings from a TOML file (if any) with flags laid over it.
 
     Overrides are nested like the file; a dotted name (``"cluster.executors"``) reaches into a
     table. An override of ``None`` means "flag not given" and leaves the file's value alone.
+    `given_as` tells how the user wrote the override of a dotted name; a refusal begins with it.
     """
     from_file = {} if path is None else _read_toml(Path(path))
     from_flags = _nest(overrides or {})
     try:
         return cls.model_validate(_laid_over(from_file, from_flags))
     except ValidationError as error:
-        raise SettingsError(_one_line(cls, error, path, from_flags)) from None
+        raise SettingsError(_one_line(cls, error, path, from_flags, given_as)) from None
 
 
 def settings_as_toml(settings: Settings) -> str:
@@ -141,13 +146,15 @@ def _one_line(
     error: ValidationError,
     path: str | Path | None,
     from_flags: Mapping[str, Any],
+    given_as: Callable[[str], str],
 ) -> str:
     """Say the first fault in full and count the rest."""
     faults = error.errors(include_url=False)
     fault = faults[0]
     place = tuple(part for part in fault["loc"] if isinstance(part, str | int))
-    source = _FLAGS if path is None or _holds(from_flags, place) else str(path)
-    field = ".".join(str(part) for part in place) or cls.__name__
+    dotted = ".".join(str(part) for part in place)
+    source = given_as(dotted) if path is None or _holds(from_flags, place) else str(path)
+    field = dotted or cls.__name__
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"{source}: {field}{_complaint(cls, fault, place)}{more}"
 
@@ -169,10 +176,21 @@ def _complaint(cls: type[Settings], fault: Any, place: Sequence[str | int]) -> s
 def _known_names(cls: type[Settings], place: Sequence[str | int]) -> str:
     model = _model_at(cls, place[:-1])
     names = list(model.model_fields) if model else []
-    close = difflib.get_close_matches(str(place[-1]), names, n=1)
+    close = _nested_namesakes(model, str(place[-1])) or difflib.get_close_matches(str(place[-1]), names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     return f"known settings: {', '.join(names)}" if names else "remove it"
+
+
+def _nested_namesakes(model: type[Settings] | None, name: str) -> list[str]:
+    """Fields of this very name in the tables below: the table was left out. Lists have no such tables."""
+    found: list[str] = []
+    for table, field in model.model_fields.items() if model else ():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, Settings):
+            below = [name] if name in inner.model_fields else _nested_namesakes(inner, name)
+            found += [f"{table}.{one}" for one in below]
+    return found
 
 
 def _allowed(cls: type[Settings], place: Sequence[str | int]) -> str:
