@@ -25,6 +25,7 @@ RULES = [
     rule(heuristics.shortest_job_first),
     rule(heuristics.weighted_fair, -1.0),
     rule(heuristics.capped_srpt, 0.5, 0.5, 1.0),
+    rule(heuristics.packed_srpt, 0.5, 0.5, 4.0, 0.3),
     rule(heuristics.tetris, 0.3),
     rule(heuristics.graphene, -0.5, 0.2, 0.8),
     rule(heuristics.random_choice, 3.0),

@@ -2,6 +2,7 @@ import math
 from importlib.metadata import EntryPoint
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.dag_scheduling.one_class import POLICIES_FOR_ONE_CLASS
 
@@ -9,7 +10,7 @@ from trimtab.core.errors import RegistryError, SettingsError
 from trimtab.core.policy import Policy
 from trimtab.core.registry import Registry
 from trimtab.dag_scheduling import policies
-from trimtab.dag_scheduling.cluster import Cluster
+from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import (
     POLICIES,
@@ -19,6 +20,7 @@ from trimtab.dag_scheduling.policies import (
     tunable_parameters,
 )
 from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.workload import JobRecord, Provenance, StageRecord, Workload, build_profile
 from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
 
@@ -61,6 +63,29 @@ def test_usual_settings_are_the_published_ones() -> None:
         rule = make_policy(name)
         assert isinstance(rule, Rule)
         assert {p.name: p.value for p in rule.parameters} == values
+
+
+def test_packing_keeps_large_executors_for_those_that_need_them() -> None:
+    """One large executor, two jobs of one task: the one with more work is the only one that needs it all.
+
+    Least work first gives the large executor to the other job, unless idle memory counts.
+    """
+
+    def job(task_ms: int, memory: float) -> JobRecord:
+        always = {1: [task_ms]}
+        return JobRecord(
+            f"{task_ms} ms",
+            [StageRecord(1, fresh=always, first_wave=always, later_wave=always, memory=memory)],
+        )
+
+    profile = build_profile([job(1000, 0.2), job(1500, 1.0)])
+    workload = Workload(profile, np.arange(2), np.zeros(2, np.int64), Provenance("two jobs"))
+    cluster = Cluster(executors=1, classes=(ExecutorClass(count=1, memory=1.0),))
+    first = {
+        waste: int(simulate(workload, make_policy("packed-srpt", {"waste": waste}), cluster).jct_ms.argmin())
+        for waste in (0.0, 4.0)
+    }
+    assert first == {0.0: 0, 4.0: 1}
 
 
 def test_settings_may_stand_in_the_name() -> None:

@@ -254,3 +254,8 @@ class MultiResourceSuite(DagSuite):
         default_factory=lambda: FourClassCluster.model_validate({}),
         description="The cluster they run on.",
     )
+    policies: tuple[str, ...] = Field(
+        default=(*ALL_RULES, "packed-srpt:tuned"),
+        min_length=1,
+        description="Policies; `:tuned` takes the tuned settings.",
+    )

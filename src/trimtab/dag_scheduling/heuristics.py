@@ -24,6 +24,7 @@ __all__ = [
     "fair",
     "fifo",
     "graphene",
+    "packed_srpt",
     "random_choice",
     "shortest_job_first",
     "tetris",
@@ -310,6 +311,41 @@ def capped_srpt(snapshot: Snapshot, parameters: Parameters) -> Action:
     if best == NOWHERE:
         return leave(snapshot)
     return send(snapshot, critical_stage(snapshot, best), best_cap)
+
+
+def packed_srpt(snapshot: Snapshot, parameters: Parameters) -> Action:
+    """Capped SRPT for executors of several sizes: the stage of a small job that wastes little memory.
+
+    A stage is worth the less, the more work its job has left and the more memory of its executors would
+    lie idle (`waste`); the job where the executors are now counts as if it had `loyalty` times the work,
+    a stage that cannot begin yet as if its job had twice.
+    """
+    kappa, power, waste, loyalty = parameters[0], parameters[1], parameters[2], parameters[3]
+    best = NOWHERE
+    best_cap = snapshot.executor_count
+    least = math.inf
+    spare = NOWHERE
+    least_spare = math.inf
+    for job in snapshot.jobs:
+        left = work_left(snapshot, job) * (loyalty if job == snapshot.source_job else 1.0)
+        cap = math.ceil(kappa * (total_work(snapshot, job) / 1000.0) ** power)
+        cap = min(max(1, cap), snapshot.executor_count)
+        within = executors_of(snapshot, job) < cap
+        first = snapshot.first_stage[job]
+        for stage in range(first, first + snapshot.stage_count[job]):
+            if not (snapshot.schedulable[stage] and usable(snapshot, stage)):
+                continue
+            idle_memory = snapshot.class_memory[class_for(snapshot, stage)] - snapshot.memory[stage]
+            score = left * math.exp(waste * idle_memory) * (1.0 if snapshot.runnable[stage] else 2.0)
+            if within and score < least:
+                best, best_cap, least = stage, cap, score
+            if score < least_spare:
+                spare, least_spare = stage, score
+    if best == NOWHERE:
+        best = spare
+    if best == NOWHERE:
+        return leave(snapshot)
+    return send(snapshot, best, best_cap)
 
 
 def tetris(snapshot: Snapshot, parameters: Parameters) -> Action:

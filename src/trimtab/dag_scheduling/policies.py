@@ -93,6 +93,7 @@ POLICIES: Registry[Any] = _Policies(
         "dag/fifo": f"{_HERE}:fifo",
         "dag/graphene": f"{_HERE}:graphene",
         "dag/naive-weighted-fair": f"{_HERE}:naive_weighted_fair",
+        "dag/packed-srpt": f"{_HERE}:packed_srpt",
         "dag/random": f"{_HERE}:random",
         "dag/sjf-cp": f"{_HERE}:sjf_cp",
         "dag/tetris": f"{_HERE}:tetris",
@@ -108,6 +109,8 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "kappa": (0.0, 1000.0),
     "power": (0.0, 3.0),
     "stay": (0.0, 2.0),
+    "waste": (0.0, 100.0),
+    "loyalty": (0.0, 1.0),
     "shortness": (0.0, 1000.0),
     "large_part": (0.0, 1.0),
     "much_memory": (0.0, 2.0),
@@ -175,6 +178,23 @@ def capped_srpt() -> Rule:
 def capped_srpt_local() -> Rule:
     """Capped SRPT whose executors stay with a job as long as it can use them at all."""
     return Rule("capped-srpt-local", heuristics.capped_srpt, _srpt_parameters(stay=2.0))
+
+
+def packed_srpt() -> Rule:
+    """Capped SRPT for executors of several sizes: small jobs first, and little memory wasted."""
+    kappa, power, _ = _srpt_parameters(stay=0.0)
+    wastes = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)
+    loyalties = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+    return Rule(
+        "packed-srpt",
+        heuristics.packed_srpt,
+        (
+            kappa,
+            power,
+            Parameter("waste", 4.0, "how much memory left idle weighs against remaining work", wastes),
+            Parameter("loyalty", 0.3, "how small a job looks to executors that are there", loyalties),
+        ),
+    )
 
 
 def random() -> Rule:

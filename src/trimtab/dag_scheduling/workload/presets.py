@@ -47,6 +47,7 @@ _HERE = "trimtab.dag_scheduling.workload.presets"
 WORKLOADS: Registry[Callable[[str], Source]] = Registry(
     "workload",
     {
+        "dag/small": f"{_HERE}:small",
         "dag/synthetic": f"{_HERE}:synthetic",
         "dag/tiny": f"{_HERE}:tiny",
         "dag/tpch": f"{_HERE}:tpch",
@@ -175,9 +176,20 @@ def synthetic(variant: str = "") -> Source:
     """Random DAGs with the published statistics of TPC-H on Spark; `synthetic:7` is another draw."""
     from trimtab.dag_scheduling.workload.synthetic import synthetic_profile
 
+    return synthetic_profile(_seed("synthetic", variant))
+
+
+def small(variant: str = "") -> Source:
+    """Random jobs of a few tasks, for clusters of a few executors; `small:7` is another draw."""
+    from trimtab.dag_scheduling.workload.tiny import small_profile
+
+    return small_profile(_seed("small", variant))
+
+
+def _seed(name: str, variant: str) -> int:
     if variant and not variant.isdigit():
-        raise WorkloadError(f"synthetic:{variant}: the variant is a seed, such as synthetic:7")
-    return synthetic_profile(int(variant or 0))
+        raise WorkloadError(f"{name}:{variant}: the variant is a seed, such as {name}:7")
+    return int(variant or 0)
 
 
 def tiny(variant: str = "") -> Source:

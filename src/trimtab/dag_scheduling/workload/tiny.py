@@ -1,4 +1,4 @@
-"""Tiny workloads whose best schedule can be found by trying everything.
+"""Tiny workloads whose best schedule can be found by trying everything, and random jobs like theirs.
 
 Every task of a stage takes the same time, wherever and whenever it runs, so what is left to decide
 is who does what, and when it pays to move.
@@ -12,10 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from trimtab.core.errors import WorkloadError
+from trimtab.core.randomness import split
 from trimtab.dag_scheduling.workload.jobs import Provenance, Workload
-from trimtab.dag_scheduling.workload.profile import JobRecord, StageRecord, build_profile
+from trimtab.dag_scheduling.workload.profile import JobRecord, Profile, StageRecord, build_profile
 
-__all__ = ["TINY", "tiny_workload"]
+__all__ = ["TINY", "random_small_job", "small_profile", "tiny_workload"]
+
+SMALL_JOBS = 300
 
 # name -> jobs as (arrival in ms, stages as (tasks, milliseconds per task, parents)).
 TINY: dict[str, Sequence[tuple[int, Sequence[tuple[int, int, Sequence[int]]]]]] = {
@@ -52,3 +55,23 @@ def tiny_workload(name: str) -> Workload:
 def _stage(tasks: int, task_ms: int, parents: Sequence[int]) -> StageRecord:
     always = {1: [task_ms]}
     return StageRecord(tasks, parents, fresh=always, first_wave=always, later_wave=always)
+
+
+def small_profile(seed: int = 0) -> Profile:
+    """Random jobs of one to three stages and a few tasks: work for clusters of a few executors.
+
+    >>> small_profile(7).stage_count.max()
+    np.int64(3)
+    """
+    random = np.random.default_rng(split(seed, "small"))
+    return build_profile([random_small_job(random, number) for number in range(SMALL_JOBS)])
+
+
+def random_small_job(random: np.random.Generator, number: int) -> JobRecord:
+    """One to three stages of one to four tasks of 1 to 30 s, short ones as often as long ones."""
+    stages: list[StageRecord] = []
+    for position in range(int(random.integers(1, 4))):
+        task_ms = 1000 * round(30 ** random.random())
+        tasks = int(random.integers(1, 5))
+        stages.append(_stage(tasks, task_ms, [parent for parent in range(position) if random.random() < 0.6]))
+    return JobRecord(f"job {number}", stages)
