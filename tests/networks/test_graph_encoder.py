@@ -2,7 +2,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trimtab.networks.graph_encoder import encode, longest_path, new_encoder
+from trimtab.networks.graph_encoder import Grid, encode, latest_parent, longest_path, new_encoder
+from trimtab.networks.graph_rows import Packed, packed
 
 COUNT, STAGES, FEATURES, SIZE = 40, 9, 3, 5
 RANDOM = np.random.default_rng(7)
@@ -160,3 +161,71 @@ def test_longest_paths_agree_in_numpy_and_jax() -> None:
     lengths = np.random.default_rng(5).uniform(0, 10, (COUNT, STAGES)).astype(np.float32)
     trained = longest_path(jnp.asarray(lengths), jnp.asarray(CHILDREN), jnp)
     np.testing.assert_allclose(longest_path(lengths, CHILDREN, np), trained, rtol=1e-6)
+
+
+def test_no_stage_is_ready_before_its_latest_parent() -> None:
+    times = np.random.default_rng(6).uniform(0, 10, (COUNT, STAGES))
+    found = latest_parent(times, CHILDREN)
+    for graph, stage in np.ndindex(COUNT, STAGES):
+        parents = np.flatnonzero(CHILDREN[graph, :, stage])
+        assert found[graph, stage] == max(times[graph, parents], default=0.0)
+
+
+def everywhere() -> tuple[np.ndarray, np.ndarray, np.ndarray, Packed]:
+    """Features, children and places of graphs of different size, and the same packed."""
+    real = np.arange(STAGES + 4) < 1 + np.arange(COUNT)[:, None] % STAGES
+    features = np.pad(FEATURES_OF_STAGES, ((0, 0), (0, 4), (0, 0)), constant_values=9)
+    children = np.pad(CHILDREN, ((0, 0), (0, 4), (0, 4))) * real[:, :, None] * real[:, None, :]
+    return features, children, real, packed(children, real)
+
+
+def test_packed_the_embeddings_are_the_same(parameters) -> None:
+    features, children, real, rows = everywhere()
+    found = rows.placed(rows.encode(parameters, rows.rows(features[None])), 0.0)[0]
+    assert found.dtype == np.float32
+    expected = encode(parameters, features, children, np)
+    np.testing.assert_allclose(found[real], expected[real], rtol=1e-5, atol=1e-6)
+    assert (found[~real] == 0).all()
+
+
+def test_packed_everything_is_as_in_a_grid() -> None:
+    _, children, real, rows = everywhere()
+    grid = Grid(children[None], np)
+    values = np.random.default_rng(6).uniform(0, 10, (2, 1, *real.shape)).astype(np.float32) * real
+    few = np.stack([rows.rows(one) for one in values])
+    paths = rows.longest_path(few)
+    for one, expected in zip(paths, grid.longest_path(values), strict=True):
+        np.testing.assert_allclose(one, rows.rows(expected), rtol=1e-6)
+    np.testing.assert_allclose(rows.latest_parent(few[0]), rows.rows(grid.latest_parent(values[0])))
+    np.testing.assert_allclose(rows.largest(few[0]), grid.largest(values[0]))
+    np.testing.assert_allclose(rows.total(few.T), grid.total(np.moveaxis(values, 0, -1)), rtol=1e-5)
+    by_graph = np.arange(COUNT)[None]
+    np.testing.assert_array_equal(rows.spread(by_graph), rows.graph)
+
+
+def test_packed_stages_can_be_picked() -> None:
+    *_, real, rows = everywhere()
+    wanted = np.random.default_rng(8).random(len(rows.order)) < 0.3
+    few = rows.among(wanted)
+    values = np.arange(len(rows.order), dtype=np.float32)
+    np.testing.assert_array_equal(few.picked(values), values[wanted])
+    placed = few.placed(few.picked(values), -1.0)
+    assert placed.shape == (1, *real.shape) and (placed >= 0).sum() == wanted.sum()
+    np.testing.assert_array_equal(few.rows(placed), values[wanted])
+
+
+def test_a_level_needs_only_those_below() -> None:
+    _, children, real, rows = everywhere()
+    assert sorted(rows.order) == np.flatnonzero(real).tolist()
+    assert all(level.children.max() < level.start for level in rows.levels)
+    # Each stage has, besides its children, row 0.
+    assert sum(len(level.children) for level in rows.levels) == children.sum() + real.sum()
+
+
+def test_graphs_without_edges_are_one_level(parameters) -> None:
+    alone, real = np.zeros_like(CHILDREN), np.ones((COUNT, STAGES), bool)
+    rows = packed(alone, real)
+    assert len(rows.levels) == 1 and not rows.latest_parent(np.ones(COUNT * STAGES)).any()
+    found = rows.encode(parameters, rows.rows(FEATURES_OF_STAGES[None]))
+    expected = encode(parameters, FEATURES_OF_STAGES, alone, np)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-5, atol=1e-6)

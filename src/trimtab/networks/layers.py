@@ -43,10 +43,12 @@ def dense(layer: Mapping[str, Array], inputs: Array) -> Array:
     (4, 3, 1)
     """
     weights = layer["weights"]
-    if inputs.ndim <= 3 and len(inputs) == 1:
-        return inputs @ weights + layer["bias"]
-    # Numpy would multiply a stack of matrices one by one.
-    flat = inputs.reshape(-1, weights.shape[0]) @ weights + layer["bias"]
+    # Numpy would multiply a stack of matrices one by one; and of two matrices `dot` begins sooner than `@`.
+    flat = inputs if inputs.ndim == 2 else inputs.reshape(-1, weights.shape[0])
+    flat = flat.dot(weights)
+    flat += layer["bias"]
+    if inputs.ndim == 2:
+        return flat
     return flat.reshape(*inputs.shape[:-1], weights.shape[1])
 
 

@@ -10,8 +10,8 @@ same code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,8 +30,9 @@ from trimtab.dag_scheduling.decima.features import (
     paper_features,
     rich_features,
 )
-from trimtab.dag_scheduling.decima.view import MOST_CLASSES, View
-from trimtab.networks.graph_encoder import encode, new_encoder
+from trimtab.dag_scheduling.decima.view import DEMAND, MOST_CLASSES, View
+from trimtab.networks.graph_encoder import Grid, new_encoder
+from trimtab.networks.graph_rows import Packed
 from trimtab.networks.layers import Array, Parameters, dense, leaky, mlp, new_dense, new_mlp
 
 __all__ = ["FUTURE_FEATURES", "Design", "Scores", "limit_scores", "limits_of"]
@@ -75,7 +76,8 @@ class Scores(NamedTuple):
 
     logits: Array  # [envs, jobs * stages * classes + 1]
     mask: Array
-    contexts: Array  # [envs, jobs * stages, hidden]: what the limit head is told about a stage
+    contexts: Array  # [envs, jobs, stages, n]: what the limit head is told about a stage
+    demand: Array  # [envs, jobs, stages]
     facts: Facts
 
 
@@ -135,53 +137,59 @@ def feature_names(design: Design) -> tuple[tuple[str, ...], ...]:
     return (*STAGE_FEATURES, *ready), JOB_FEATURES, CLUSTER_FEATURES, LIMIT_FEATURES
 
 
-def stage_scores(parameters: Parameters, view: View, design: Design, xp: Any) -> Scores:
-    """Score every (job, stage, class) and idling."""
+def stage_scores(
+    parameters: Parameters, view: View, design: Design, xp: Any, rows: Grid | Packed | None = None
+) -> Scores:
+    """Score every (job, stage, class) and idling; numpy is faster with the packed `rows` of a single view."""
     actor = parameters["actor"]
-    facts = facts_of(view, design.classes, xp)
+    facts = facts_of(view, design.classes, xp, rows)
     if design.paper:
         features = paper_features(facts, xp)
     else:
         features = rich_features(facts, xp, paths=design.graph, ready=design.ready)
-    envs, jobs, stages, _ = features.stages.shape
     known = features.stages
     if design.graph:
-        embeddings = encode(actor["encoder"], features.stages, facts.children, xp)
-        known = xp.concatenate([features.stages, embeddings], axis=-1)
-    summaries = _where_needed(
-        facts.unfinished > 0,
-        known,
-        design.embedding,
-        lambda rows: leaky(mlp(actor["summary"], rows, xp), xp),
-        xp,
-    )
-    job_sums = (summaries * facts.unfinished[..., None]).sum(-2)
+        embeddings = facts.rows.encode(actor["encoder"], known)
+        known = xp.concatenate([known, embeddings], axis=-1)
+    summaries = leaky(mlp(actor["summary"], known, xp), xp)
+    job_sums = facts.rows.total(summaries * facts.unfinished[..., None])
     if design.paper:
         job_context = job_sums
         alive = facts.present[..., None]
         cluster_context = (leaky(mlp(actor["cluster"], job_sums, xp), xp) * alive).sum(-2)
     else:
         job_context, cluster_context = _contexts(actor, features, job_sums / 4, facts.present, xp)
-    around = xp.concatenate(
-        [job_context, xp.broadcast_to(cluster_context[:, None, :], (envs, jobs, cluster_context.shape[-1]))],
-        axis=-1,
-    )
-    choosable = facts.choice.any(-1)
-    own = _where_needed(choosable, known, design.hidden, lambda rows: dense(actor["stage_known"], rows), xp)
-    context = own + dense(actor["stage_context"], around)[:, :, None, :]
-    scores = _choice_scores(actor, context, facts, design, xp)
+    around = _around(job_context, cluster_context, xp)
+    few = facts.rows.among(facts.choice.any(-1))
+    own = dense(actor["stage_known"], few.picked(known))
+    context = own + few.spread(dense(actor["stage_context"], around))
+    scores = few.placed(_choice_scores(actor, context, facts, few, design, xp), MASKED)
+    envs = len(view.cluster)
     if design.paper:
         idle = xp.full((envs, 1), MASKED, xp.float32)
         idle_mask = xp.zeros((envs, 1), bool)  # the published agent always chooses a stage
-        told = xp.concatenate([features.jobs, around], axis=-1)
-        told = xp.broadcast_to(told[:, :, None, :], (envs, jobs, stages, told.shape[-1]))
+        told = few.spread(xp.concatenate([features.jobs, around], axis=-1))
+        told = xp.broadcast_to(told, (*context.shape[:-1], told.shape[-1]))
     else:
         idle = mlp(actor["idle"], cluster_context, xp)
         idle_mask = facts.may_idle[:, None] > 0
-        told = leaky(context, xp)
-    mask = xp.concatenate([facts.choice.reshape(envs, -1), idle_mask], axis=1)
+        told = context
+    choice = facts.rows.placed(facts.choice, False)
+    mask = xp.concatenate([choice.reshape(envs, -1), idle_mask], axis=1)
     logits = _bent(xp.concatenate([scores.reshape(envs, -1), idle], axis=1), design, xp)
-    return Scores(xp.where(mask, logits, MASKED), mask, told.reshape(envs, jobs * stages, -1), facts)
+    return Scores(
+        xp.where(mask, logits, MASKED),
+        mask,
+        few.placed(told, 0.0),
+        view.stages[..., DEMAND].astype(xp.float32),
+        facts,
+    )
+
+
+def _around(job_context: Array, cluster_context: Array, xp: Any) -> Array:
+    """What is known of each job, and beside it what is known of all of them."""
+    shape = (*job_context.shape[:2], cluster_context.shape[-1])
+    return xp.concatenate([job_context, xp.broadcast_to(cluster_context[:, None, :], shape)], axis=-1)
 
 
 def _contexts(
@@ -203,37 +211,35 @@ def pooled(
     return contexts, leaky(mlp(of_cluster, known, xp), xp)
 
 
-def _choice_scores(actor: Parameters, context: Array, facts: Facts, design: Design, xp: Any) -> Array:
+def _choice_scores(
+    actor: Parameters, context: Array, facts: Facts, few: Grid | Packed, design: Design, xp: Any
+) -> Array:
     """Scores by (job, stage, class); with one class there is nothing to tell apart."""
     context = context[..., None, :]
     if design.classes > 1:
-        shape = facts.choice.shape
-        waste = facts.class_memory[:, None, None, :] - facts.memory[..., None]
-        share = facts.free / facts.executor_count[:, None]
-        kinds = [facts.class_memory, share]
-        of_class = [waste, *(xp.broadcast_to(kind[:, None, None, :], shape) for kind in kinds)]
+        memory = few.picked(facts.memory)[..., None]
+        of_cluster = [facts.class_memory, facts.free / facts.executor_count[:, None]]
+        kinds = [
+            xp.broadcast_to(kind[:, None], (*facts.present.shape, design.classes)) for kind in of_cluster
+        ]
+        sizes, shares = (few.spread(kind) for kind in kinds)
+        of_class = xp.broadcast_arrays(sizes - memory, sizes, shares)
         context = context + dense(actor["class"], xp.stack(of_class, axis=-1))
-    return _where_needed(facts.choice, context, 1, lambda rows: mlp(actor["score"], leaky(rows, xp), xp), xp)
-
-
-def _where_needed(
-    needed: Array, inputs: Array, size: int, function: Callable[[Array], Array], xp: Any
-) -> Array:
-    """Apply a function to the rows that count. JAX does it to all, as its shapes are fixed."""
-    if xp is not np:
-        return function(inputs)
-    outputs = np.zeros((*needed.shape, size), np.float32)
-    outputs[needed] = function(inputs[needed])
-    return outputs
+    return mlp(actor["score"], leaky(context, xp), xp)[..., 0]
 
 
 def limits_of(executor_count: Array, design: Design, most: int, xp: Any) -> Array:
-    """The limits on offer, largest first: [envs, limits]."""
+    """The limits on offer, from all executors down to one: [envs, limits]."""
     if design.limits == 0:
         every = xp.arange(most, 0, -1, dtype=xp.float32)
         return xp.minimum(every[None, :], executor_count[:, None])
-    parts = 2.0 ** (-0.5 * xp.arange(design.limits, dtype=xp.float32))
-    return xp.maximum(xp.ceil(executor_count[:, None] * parts - 1e-4), 1)
+    return xp.ceil(executor_count[:, None] ** _powers(design.limits) - 1e-4)
+
+
+@cache
+def _powers(limits: int) -> Array:
+    """Exponents that space limits evenly on a logarithmic scale."""
+    return np.linspace(1.0, 0.0, limits, dtype=np.float32)
 
 
 def limit_scores(
@@ -245,14 +251,15 @@ def limit_scores(
     `most` is the size of the largest cluster, where every limit is on offer.
     """
     actor, facts = parameters["actor"], scores.facts
-    envs, jobs, stages = facts.demand.shape
+    envs, jobs, stages = scores.demand.shape
+    env = xp.arange(envs)  # views may be of numpy where the rest is of JAX
+    # Past the last stage lies idling, which has no limit: whatever is found for it is not used.
     position = xp.minimum(choice // design.classes, jobs * stages - 1)
-    of_class = choice % design.classes
-    demand = _taken(facts.demand.reshape(envs, -1), position, xp)
-    job = position // stages
-    source = _taken(facts.source, job, xp)
-    others = _taken(facts.executors, job, xp) - source * facts.free.sum(-1)
-    free = _taken(facts.free, of_class, xp)
+    job, stage = position // stages, position % stages
+    demand = xp.asarray(scores.demand)[env, job, stage]
+    source = xp.asarray(facts.source)[env, job]
+    others = xp.asarray(facts.executors)[env, job] - source * facts.free.sum(-1)
+    free = xp.asarray(facts.free)[env, choice % design.classes]
     limits = limits_of(facts.executor_count, design, most, xp)
     if not design.limit_head:
         limits = limits[:, :1]
@@ -273,11 +280,13 @@ def limit_scores(
             demand=demand,
             free=free,
             others=others,
-            work_s=_taken(facts.job_work_s, job, xp),
+            work_s=facts.job_work_s[env, job],
             executors=facts.executor_count,
             xp=xp,
         )
-    told = _taken(scores.contexts, position, xp)[:, None, :]
+    told = scores.contexts[env, job, stage][:, None, :]
+    if not design.paper:
+        told = leaky(told, xp)
     known = leaky(dense(actor["limit_context"], told) + dense(actor["limit_offer"], offers), xp)
     logits = _bent(mlp(actor["limit_score"], known, xp)[..., 0], design, xp)
     return xp.where(mask, logits, MASKED), mask, limits
@@ -288,10 +297,6 @@ def _bent(scores: Array, design: Design, xp: Any) -> Array:
     if not design.largest_score:
         return scores
     return design.largest_score * xp.tanh(scores / design.largest_score)
-
-
-def _taken(values: Array, index: Array, xp: Any) -> Array:
-    return xp.asarray(values)[xp.arange(len(index)), index]
 
 
 def value(parameters: Parameters, facts: Facts, future: Array, xp: Any) -> Array:
