@@ -1,233 +1,205 @@
-"""`make bench-load-balance`: how much noise each baseline takes out of the policy gradient.
+"""Load balancing with a heavy tail: the published example of an environment driven by its input.
 
-The example of Mao et al., "Variance reduction for reinforcement learning in input-driven
-environments" (ICLR 2019): jobs of heavy-tailed size arrive at random and are sent to one of two
-servers, each of which serves one job at a time in order of arrival. What an episode costs is mostly
-the work of the few giant jobs in it, not of the decisions. The policy is fixed: it leans to the
-shorter queue. Measured is how far the gradients of single rollouts spread, relative to a state-value
-baseline. The paper reports about 50 times less with a baseline that knows the input; the bar is 5.
+Mao et al., "Variance reduction for reinforcement learning in input-driven environments" (ICLR 2019). Jobs
+arrive at random, their sizes follow Pareto's law with infinite variance, and the policy sends each to one of
+several servers of different speed, which serve in order of arrival. It sees the seconds of work that wait at
+each server and the size of the job. What an episode costs is the seconds that jobs spend in the system:
+mostly the work of the few giant jobs in it, not of the decisions.
 
-It takes a policy under which queues drain now and then: where they only grow, rollouts of one
-workload drift apart for good, and there is little left for them to have in common.
+Everything here is whole episodes at once, [jobs, episodes]; those of one job sequence lie side by side.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.results import Row, finish
-from trimtab.core.environment import BatchOutcome
-from trimtab.core.randomness import exponential, integers, split, uniform
-from trimtab.core.statistics import Estimate, paired_ratio
-from trimtab.learning.agent import Acted, Agent, Judged, Observation, Parameters
-from trimtab.learning.distributions import (
-    allowed_log_probs,
-    choice_entropy,
-    choice_log_prob,
-    likeliest_choice,
-    sample_choice,
-)
-from trimtab.learning.learner import make_baseline
-from trimtab.learning.rollouts import Rollout, collect, compiled
-from trimtab.learning.settings import BaselineName, TrainingSettings
+from trimtab.core.randomness import exponential, split, uniform
+from trimtab.learning.distributions import allowed_log_probs, choice_log_prob
+from trimtab.learning.passes import Optimiser, make_optimiser
 
+Network: TypeAlias = list[dict[str, jax.Array]]
+Choose: TypeAlias = Callable[[Any, jax.Array, jax.Array], jax.Array]
+"""(parameters, seen [episodes, servers + 1], luck [episodes]) -> server [episodes]."""
+
+# Mean size 300 every 55 s; the servers of either set-up do 6 units of work a second: busy 91 % of the time.
 MEAN_GAP_S = 55.0
 SIZE_SCALE, SIZE_SHAPE = 100.0, 1.5
-# Mean size 300 every 55 s is 5.45 units of work a second: the servers are busy 91 % of the time.
-RATES = np.array([3.0, 3.0])
-# Heavy tails: single batches give ratios from 0.03 to 0.35, so several are pooled.
-SEEDS = range(5)
-WARM_UP = 60
+TWO_SERVERS = (2.0, 4.0)
+TEN_SERVERS = tuple(round(0.15 + 0.1 * server, 2) for server in range(10))
+_WIDTH = 32
+_LONGEST_GRADIENT = 10.0
+_PARTS = 16
 
 
-class LoadBalance:
-    """Two servers, `jobs` arrivals an episode; the reward is minus the seconds jobs spend in the system.
+class Input(NamedTuple):
+    """What comes from outside, the same whatever the policy does; [jobs, episodes]."""
 
-    With `sequences`, every episode replays one of that many fixed workloads.
+    gap_s: NDArray[np.float32]
+    size: NDArray[np.float32]
+
+    @property
+    def arrival_s(self) -> NDArray[np.float64]:
+        return np.cumsum(self.gap_s, axis=0, dtype=np.float64)
+
+
+class Played(NamedTuple):
+    """Episodes; `waiting_s` [jobs, episodes, servers] is the work that a job found, in seconds."""
+
+    seen: jax.Array
+    waiting_s: jax.Array
+    server: jax.Array
+    sojourn_s: jax.Array
+
+
+def draw_input(seed: int, *, sequences: int, rollouts: int, jobs: int) -> Input:
+    """Job sequences, each repeated for its rollouts; the first job arrives at time 0."""
+    job, sequence = np.arange(jobs)[:, None], np.arange(sequences)[None, :]
+    gap_s = exponential(split(seed, "gap"), sequence, job, mean=MEAN_GAP_S)
+    gap_s[0] = 0.0
+    size = SIZE_SCALE * (1 - uniform(split(seed, "size"), sequence, job)) ** (-1 / SIZE_SHAPE)
+    return Input(*(np.repeat(part, rollouts, axis=1).astype(np.float32) for part in (gap_s, size)))
+
+
+def draw_luck(seed: int, jobs: int, episodes: int) -> NDArray[np.float32]:
+    """A number from [0, 1) for every decision."""
+    drawn = uniform(split(seed, "luck"), np.arange(jobs)[:, None], np.arange(episodes)[None, :])
+    return drawn.astype(np.float32)
+
+
+@partial(jax.jit, static_argnums=(0, 4))
+def play(choose: Choose, parameters: Any, given: Input, luck: Any, rates: tuple[float, ...]) -> Played:
+    """Play whole episodes from empty servers."""
+    rate = jnp.array(rates)
+
+    def decide(waiting_s: jax.Array, now: tuple[Any, ...]) -> tuple[jax.Array, Played]:
+        gap_s, size, lucky = now
+        found_s = jnp.maximum(waiting_s - gap_s[:, None], 0)
+        seen = jnp.concatenate([jnp.log1p(found_s / 100), jnp.log(size / SIZE_SCALE)[:, None]], axis=1)
+        server = choose(parameters, seen, lucky)
+        here = jax.nn.one_hot(server, len(rates))
+        left_s = found_s + here * (size[:, None] / rate)
+        return left_s, Played(seen, found_s, server, (here * left_s).sum(axis=1))
+
+    nothing = jnp.zeros((given.size.shape[1], len(rates)))
+    return jax.lax.scan(decide, nothing, (given.gap_s, given.size, luck))[1]
+
+
+def quickest_server(played: Played, given: Input, rates: tuple[float, ...]) -> jax.Array:
+    """The rule that sends each job to where it is done first."""
+    return jnp.argmin(played.waiting_s + given.size[..., None] / jnp.array(rates), axis=-1)
+
+
+def costs_to_come(given: Input, played: Played) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds to be spent in the system from each arrival on, and the part due to jobs that came before.
+
+    The second is known from the state; both are [jobs, episodes].
     """
-
-    def __init__(self, size: int, rollouts: int, jobs: int, sequences: int | None = None) -> None:
-        self.size, self.rollouts, self.jobs = size, rollouts, jobs
-        self._sequences = sequences
-        self._group = np.arange(size) // rollouts
-        self._rows = np.arange(size)
-
-    def reset(self, seed: int, mean_episode_s: float, *, imitating: bool = False) -> None:
-        self._seed, self._mean_episode_s = seed, mean_episode_s
-        # Fixed workloads must not depend on the seed of the run.
-        workloads = seed if self._sequences is None else 0
-        self._gap_seed, self._size_seed = split(workloads, "gap"), split(workloads, "size")
-        self._episode = np.zeros(self.size, dtype=np.int64)
-        self._number = np.zeros(self.size, dtype=np.int64)
-        self._now = np.zeros(self.size)
-        self._free_at = np.zeros((self.size, len(RATES)))
-        self._done_at = np.zeros((self.size, self.jobs))
-        self._sequence = np.zeros(self.size, dtype=np.int64)
-        self._limit = np.zeros(self.size)
-        self._begin(np.ones(self.size, dtype=bool))
-
-    def observe(self) -> dict[str, NDArray[Any]]:
-        size, waiting = self._size(), np.maximum(self._free_at - self._now[:, None], 0)
-        finish = waiting + size[:, None] / RATES
-        features = [np.log(size / SIZE_SCALE)[:, None], np.log1p(waiting / 100), np.ones((self.size, 1))]
-        return {
-            "features": np.concatenate(features, axis=1).astype(np.float32),
-            "teacher": finish.argmin(axis=1).astype(np.int32)[:, None],
-            "time_s": self._now.astype(np.float32),
-            "sequence": self._sequence.astype(np.int32),
-        }
-
-    def step(self, actions: NDArray[Any]) -> BatchOutcome:
-        server = actions[:, 0]
-        begins = np.maximum(self._now, self._free_at[self._rows, server])
-        done = begins + self._size() / RATES[server]
-        self._free_at[self._rows, server] = done
-        self._done_at[self._rows, self._number] = done
-        arrival = self._now + exponential(self._gap_seed, self._sequence, self._number, mean=MEAN_GAP_S)
-        ended = (self._number + 1 == self.jobs) | (arrival > self._limit)
-        until = np.where(ended, np.minimum(self._limit, self._done_at.max(axis=1)), arrival)
-        until = np.maximum(until, self._now)
-        present = np.minimum(self._done_at, until[:, None]) - self._now[:, None]
-        cost = np.maximum(present, 0).sum(axis=1)
-        elapsed = until - self._now
-        self._number += 1
-        self._now = arrival
-        self._begin(ended)
-        return BatchOutcome((-cost).astype(np.float32), elapsed.astype(np.float32), ended)
-
-    def _begin(self, where: NDArray[np.bool_]) -> None:
-        """Start the next episode in some environments; the first job arrives at time 0."""
-        self._episode += where
-        self._number[where], self._now[where] = 0, 0.0
-        self._free_at[where], self._done_at[where] = 0.0, 0.0
-        groups = self._group.max() + 1
-        drawn = self._episode * groups + self._group
-        if self._sequences is not None:
-            drawn = integers(split(self._seed, "sequence"), self._group, self._episode, high=self._sequences)
-        self._sequence = np.where(where, drawn, self._sequence)
-        limit = np.full(self.size, np.inf)
-        if np.isfinite(self._mean_episode_s):
-            limit = exponential(
-                split(self._seed, "limit"), self._group, self._episode, mean=self._mean_episode_s
-            )
-        self._limit = np.where(where, limit, self._limit)
-
-    def _size(self) -> NDArray[np.float64]:
-        luck = uniform(self._size_seed, self._sequence, self._number)
-        return SIZE_SCALE * (1 - luck) ** (-1 / SIZE_SHAPE)
+    arrival_s = given.arrival_s
+    sojourn_s = np.asarray(played.sojourn_s, np.float64)
+    present = _present_s(arrival_s.T.copy(), (arrival_s + sojourn_s).T.copy()).T
+    return np.cumsum(sojourn_s[::-1], axis=0)[::-1] + present, present
 
 
-def queue_watcher() -> Agent:
-    """A policy whose preferences are linear in what is seen; at first it leans to the shorter queue."""
-
-    def init(key: jax.Array) -> Parameters:
-        weight = jnp.zeros((4, 2)).at[1, 0].set(-1.0).at[2, 1].set(-1.0)
-        return {"weight": weight, "value": jnp.zeros(4)}
-
-    def chances(parameters: Parameters, observation: Observation) -> jax.Array:
-        logits = observation["features"] @ parameters["weight"]
-        return allowed_log_probs(logits, jnp.ones_like(logits, dtype=bool))
-
-    def value(parameters: Parameters, observation: Observation) -> jax.Array:
-        return observation["features"] @ parameters["value"]
-
-    def act(parameters: Parameters, observation: Observation, key: jax.Array) -> Acted:
-        log_probs = chances(parameters, observation)
-        action = sample_choice(key, log_probs)
-        return Acted(action[:, None], choice_log_prob(log_probs, action), value(parameters, observation))
-
-    def judge(parameters: Parameters, observation: Observation, action: jax.Array) -> Judged:
-        log_probs = chances(parameters, observation)
-        taken = choice_log_prob(log_probs, action[:, 0])
-        return Judged(taken, choice_entropy(log_probs), value(parameters, observation))
-
-    return Agent(
-        init,
-        act,
-        judge,
-        best=lambda parameters, observation: likeliest_choice(chances(parameters, observation))[:, None],
-        summary=lambda parameters, observation: observation["features"],
-    )
+@numba.njit
+def _present_s(arrival_s: NDArray[np.float64], done_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds that the jobs already there will still stay, at each arrival; [episodes, jobs]."""
+    episodes, jobs = arrival_s.shape
+    found = np.zeros((episodes, jobs))
+    for episode in range(episodes):
+        for job in range(jobs):
+            now, total = arrival_s[episode, job], 0.0
+            for earlier in range(job):
+                total += max(done_s[episode, earlier] - now, 0.0)
+            found[episode, job] = total
+    return found
 
 
-def rollout_gradients(agent: Agent, parameters: Parameters, rollout: Rollout, advantages: Any) -> jax.Array:
-    """The policy gradient of every rollout by itself; [envs, parameters]."""
-
-    def gain(parameters: Parameters, observation: Observation, action: jax.Array, credit: jax.Array) -> Any:
-        return jnp.sum(agent.judge(parameters, observation, action).log_prob * credit)
-
-    weighed = jnp.where(rollout.valid, advantages, 0.0)
-    by_rollout = jax.vmap(jax.grad(gain), in_axes=(None, 1, 1, 1))
-    gradients = by_rollout(parameters, rollout.observation, rollout.action, weighed)
-    return gradients["weight"].reshape(len(weighed[0]), -1)
-
-
-def gradient_variance(
-    baseline: BaselineName,
-    *,
-    groups: int,
-    rollouts: int,
-    jobs: int,
-    warm_up: int = 0,
-    sequences: int | None = None,
-    seed: int = 0,
-) -> float:
-    """Total variance of single-rollout gradients at a fixed policy; rewards are in millions of seconds.
-
-    Value networks learn from `warm_up` batches first. All baselines are measured on one and the same
-    batch, which none of them learned from.
-    """
-    settings = TrainingSettings(
-        baseline=baseline, reset_every=1, baseline_learning_rate=0.01, sequences=sequences or 1
-    )
-    field = LoadBalance(groups * rollouts, rollouts, jobs, sequences)
-    agent = queue_watcher()
-    parameters = agent.init(jax.random.PRNGKey(seed))
-    act = compiled(agent.act)
-    field.reset(seed, np.inf)
-    chosen = make_baseline(agent, settings, field.observe(), rollouts=rollouts)
-    credit_of = jax.jit(chosen.credit)
-    state = jax.jit(chosen.init)(jax.random.PRNGKey(seed + 1))
-
-    def played(batch: int) -> Rollout:
-        field.reset(split(seed, "batch", batch), np.inf)
-        key = jax.random.PRNGKey(batch)
-        rollout = collect([field], act, parameters, key, jobs, whole_episodes=True)
-        return rollout._replace(rewards=rollout.rewards / np.float32(1e6))
-
-    for batch in range(warm_up, 0, -1):
-        _, state, _ = credit_of(state, parameters, played(batch))
-    rollout = played(0)
-    credit, _, _ = credit_of(state, parameters, rollout)
-    gradients = jax.jit(rollout_gradients, static_argnums=0)(agent, parameters, rollout, credit.advantages)
-    return float(jnp.var(gradients, axis=0).sum())
-
-
-def over_state_value(baseline: BaselineName, *, warm_up: int, sequences: int | None = None) -> Estimate:
-    """Mean variance over the state-value baseline's, on the same workloads, with its interval."""
-    sizes = {"groups": 32, "rollouts": 8, "jobs": 100, "sequences": sequences}
-    found = [gradient_variance(baseline, **sizes, warm_up=warm_up, seed=seed) for seed in SEEDS]
-    blind = [gradient_variance("state_value", **sizes, warm_up=WARM_UP, seed=seed) for seed in SEEDS]
-    return paired_ratio(found, blind, seed=0)
-
-
-def main() -> None:
-    ratios = {
-        "same_sequence": (over_state_value("same_sequence", warm_up=0), 0.2),
-        "meta": (over_state_value("meta", warm_up=WARM_UP), 1.0),
-        "multi_value, ten workloads": (over_state_value("multi_value", warm_up=WARM_UP, sequences=10), 1.0),
-    }
-    rows = [
-        Row(f"{name}: variance over state_value's", e.value, f"<= {bar:g}", e.value <= bar, e.low, e.high)
-        for name, (e, bar) in ratios.items()
+def fresh_network(key: jax.Array, sizes: tuple[int, ...]) -> Network:
+    """Weights as Glorot draws them, no biases."""
+    keys = jax.random.split(key, len(sizes) - 1)
+    return [
+        {"weight": jax.random.normal(one, (a, b)) * (2 / (a + b)) ** 0.5, "bias": jnp.zeros(b)}
+        for one, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)
     ]
-    finish("load-balance", rows)
 
 
-if __name__ == "__main__":
-    main()
+def outputs(network: Network, seen: jax.Array) -> jax.Array:
+    *hidden, last = network
+    for layer in hidden:
+        seen = jnp.tanh(seen @ layer["weight"] + layer["bias"])
+    return seen @ last["weight"] + last["bias"]
+
+
+def fresh_policy(key: jax.Array, servers: int) -> Network:
+    """Two hidden layers; its choices are near random."""
+    return fresh_network(key, (servers + 1, _WIDTH, _WIDTH, servers))
+
+
+def log_chances(network: Network, seen: jax.Array) -> jax.Array:
+    scores = outputs(network, seen)
+    return allowed_log_probs(scores, jnp.ones_like(scores, dtype=bool))
+
+
+def drawn_server(network: Network, seen: jax.Array, luck: jax.Array) -> jax.Array:
+    """Draw a server by the policy's chances."""
+    below = jnp.cumsum(jnp.exp(log_chances(network, seen)), axis=-1) <= luck[:, None]
+    return jnp.minimum(below.sum(axis=-1), seen.shape[-1] - 2)
+
+
+def imitated(
+    network: Network,
+    rates: tuple[float, ...],
+    *,
+    seed: int,
+    rounds: int,
+    episodes: int,
+    jobs: int,
+    learning_rate: float = 1e-3,
+) -> Iterator[tuple[Network, float]]:
+    """Teach a policy the quickest server on states of its own play.
+
+    Each round's policy comes with what it cost: mean seconds of a job in the system, on the same jobs always.
+    """
+    given = draw_input(split(seed, "imitation"), sequences=episodes, rollouts=1, jobs=jobs)
+    state = optimiser().init(network)
+    for number in range(rounds):
+        luck = draw_luck(split(seed, "imitation", number), jobs, episodes)
+        played = play(drawn_server, network, given, luck, rates)
+        yield network, float(played.sojourn_s.mean())
+        best = quickest_server(played, given, rates).ravel()
+        rows = played.seen.reshape(best.size, -1), best
+        network, state = descended(_imitation_loss, network, state, in_parts(rows, _PARTS), learning_rate)
+
+
+def _imitation_loss(network: Network, seen: jax.Array, best: jax.Array) -> jax.Array:
+    return -choice_log_prob(log_chances(network, seen), best).mean()
+
+
+def optimiser() -> Optimiser:
+    return make_optimiser(_LONGEST_GRADIENT)
+
+
+def in_parts(rows: Any, parts: int) -> Any:
+    """Deal rows out like cards, so that every part has decisions of all times."""
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf.reshape(-1, parts, *leaf.shape[1:]), 1, 0), rows)
+
+
+@partial(jax.jit, static_argnums=0)
+def descended(
+    loss: Callable[..., jax.Array], model: Any, state: Any, parts: Any, rate: Any
+) -> tuple[Any, Any]:
+    """One step of Adam on each part."""
+
+    def step(carry: tuple[Any, Any], rows: Any) -> tuple[tuple[Any, Any], None]:
+        change, state = optimiser().update(jax.grad(loss)(carry[0], *rows), carry[1], rate)
+        return (jax.tree.map(jnp.add, carry[0], change), state), None
+
+    return jax.lax.scan(step, (model, state), parts)[0]
