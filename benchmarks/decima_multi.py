@@ -19,6 +19,7 @@ from benchmarks.decima_settings import (
     reported,
     surely_above_one,
     surely_below_one,
+    tuned_rules,
 )
 from benchmarks.results import Row
 from trimtab.benchmark.suites import BatchSuite, MultiResourceSuite
@@ -33,7 +34,7 @@ SEEDS = 100
 def multi_resource_rows(policy: DecimaPolicy) -> list[Row]:
     """Random memory demands on executors of four sizes; the paper's rivals, and every other rule."""
     suite = MultiResourceSuite(seeds=SEEDS)
-    rules = all_rules(suite)
+    rules = all_rules(suite) | tuned_rules(suite, names=("packed-srpt",))
     measured = play_jct_s(suite, rules | {policy.name: policy})
     ours = measured[policy.name]
     rival = best_of(measured, of_kind(rules, "tetris", "graphene"))

@@ -3,9 +3,9 @@
 Random instances of 3 to 5 jobs on 2 to 8 executors, with fixed durations and 9 to 12 tasks: an exhaustive
 search finds the optimum in seconds there, and takes hours with 20. The search knows everything beforehand
 and is bound by fewer rules than the engine, so nothing can be below 1. The hand-made tiny workloads come
-on top. The policy is the one trained on 20 TPC-H jobs and 50 executors; it has never seen anything as
-small. With so little to decide, chance alone comes near: the rows of random choices and of untrained
-networks say how much of the way was left to learning.
+on top. The policy is the one trained mostly on 20 TPC-H jobs and 50 executors; small jobs like these, from
+other seeds, are a part of its training. With so little to decide, chance alone comes near: the rows of
+random choices and of untrained networks say how much of the way was left to learning.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from trimtab.dag_scheduling.decima.network import Design, new_network
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy, make_bundle
 from trimtab.dag_scheduling.policies import DagPolicy, make_policy
 from trimtab.dag_scheduling.simulator import simulate
-from trimtab.dag_scheduling.workload import JobRecord, Provenance, StageRecord, Workload, build_profile
-from trimtab.dag_scheduling.workload.tiny import TINY, tiny_workload
+from trimtab.dag_scheduling.workload import Provenance, Workload, build_profile
+from trimtab.dag_scheduling.workload.tiny import TINY, random_small_job, tiny_workload
 
 Instance = tuple[Workload, Cluster]
 
@@ -46,7 +46,7 @@ def random_instances() -> Iterator[Instance]:
     found = 0
     while found < INSTANCES:
         executors = int(random.integers(2, 9))
-        jobs = [random_job(random, number) for number in range(int(random.integers(3, 6)))]
+        jobs = [random_small_job(random, number) for number in range(int(random.integers(3, 6)))]
         tasks = sum(stage.tasks for job in jobs for stage in job.stages)
         if executors < tasks and FEWEST_TASKS <= tasks <= MOST_TASKS:
             found += 1
@@ -55,23 +55,6 @@ def random_instances() -> Iterator[Instance]:
                 build_profile(jobs), np.arange(len(jobs)), at_once, Provenance("tiny, random")
             )
             yield workload, Cluster(executors=executors)
-
-
-def random_job(random: np.random.Generator, number: int) -> JobRecord:
-    """One to three stages of one to four tasks of 1 to 30 s, short ones as often as long ones."""
-    stages = []
-    for position in range(int(random.integers(1, 4))):
-        always = {1: [1000 * round(30 ** random.random())]}
-        stages.append(
-            StageRecord(
-                tasks=int(random.integers(1, 5)),
-                parents=[parent for parent in range(position) if random.random() < 0.6],
-                fresh=always,
-                first_wave=always,
-                later_wave=always,
-            )
-        )
-    return JobRecord(f"job {number}", stages)
 
 
 def hand_made_instances() -> Iterator[Instance]:

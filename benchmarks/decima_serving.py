@@ -7,6 +7,7 @@ fewer. JAX gets them as in training, in arrays of one size: rows that hold no jo
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -32,6 +33,8 @@ TIE = 1e-5
 """Scores nearer than this differ by rounding."""
 WARM_UP = 50
 """Decisions before the clock counts: caches and lazily made tables."""
+SMALL_MATRICES = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_ynn_fusion_type": ""}
+"""Products of 20 x 16 numbers by 16 x 16: a library for large ones takes a fifth longer over a decision."""
 
 
 class Answer(NamedTuple):
@@ -118,12 +121,21 @@ def evenly(answers: Sequence[Answer], count: int) -> list[Answer]:
     return [answers[place] for place in np.linspace(0, len(answers) - 1, count).round().astype(int)]
 
 
+def serve_on_one_thread() -> None:
+    """Tell JAX, before its first use, that whoever asks waits for the answer.
+
+    A decision is some 200 steps of a few microseconds: handing them to other threads takes longer.
+    """
+    os.environ["PJRT_NPROC"] = "1"
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
 def jax_best(policy: DecimaPolicy) -> Callable[[View], jax.Array]:
-    """The likeliest (choice, limit) under JAX, compiled."""
+    """The likeliest (choice, limit) under JAX, compiled for these parameters and for small matrices."""
     agent = decima_agent(policy.design, most_executors=50)
     parameters = jax.device_put(policy.parameters)
-    best = jax.jit(agent.best)
-    return lambda view: best(parameters, view._asdict())
+    best = jax.jit(lambda observation: agent.best(parameters, observation), compiler_options=SMALL_MATRICES)
+    return lambda view: best(view._asdict())
 
 
 def jax_seconds(best: Callable[[View], jax.Array], answers: Sequence[Answer]) -> list[float]:
@@ -166,6 +178,7 @@ def agreement(
 
 def main() -> None:
     started = time.perf_counter()
+    serve_on_one_thread()
     policy = learned("decima-tpch-batch")["decima-tpch-batch"]
     watched = watch(policy)
     numpy_ms = 1000 * np.array(watched.seconds[WARM_UP:])

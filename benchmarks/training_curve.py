@@ -13,30 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.results import ROOT
-from trimtab.core.settings import load_settings
-from trimtab.dag_scheduling.cluster import Cluster
-from trimtab.dag_scheduling.decima.rollouts import TRAINING_SEEDS
-from trimtab.dag_scheduling.policies import make_policy
-from trimtab.dag_scheduling.simulator import simulate
-from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
-
-
-def teacher_over_fair(task: dict[str, Any], seeds: int = 64) -> float:
-    """Mean over courses of what validation costs under the teacher, over what it costs under Fair."""
-    ratios = []
-    for course in task["courses"]:
-        cluster = load_settings(Cluster, None, course["cluster"])
-        workload = load_settings(WorkloadSettings, None, course["workload"])
-        costs = np.zeros(2)
-        for seed in range(TRAINING_SEEDS, TRAINING_SEEDS + seeds):
-            jobs = draw_workload(workload, executors=cluster.executors, seed=seed, part="training")
-            for place, name in enumerate((course["teacher"], "fair")):
-                costs[place] -= simulate(jobs, make_policy(name), cluster, seed=seed).reward
-        ratios.append(costs[0] / costs[1])
-    return float(np.mean(ratios))
 
 
 def curve(run: Path, begun_minutes: float) -> list[dict[str, Any]]:
@@ -47,17 +24,15 @@ def curve(run: Path, begun_minutes: float) -> list[dict[str, Any]]:
     """
     machine = json.loads((run / "machine.json").read_text())
     began = datetime.fromisoformat(machine["began"])
-    ratio = teacher_over_fair(json.loads((run / "task.json").read_text()))
     rows = []
     for line in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()):
         passed = datetime.fromisoformat(line["time"]) - began
-        score = line.get("score")
         rows.append(
             {
                 "minutes": round(begun_minutes + passed.total_seconds() / 60, 3),
                 "decisions_per_s": round(line["decisions_per_s"]),
-                "score_over_best_rule": score,
-                "score_over_fair": None if score is None else score * ratio,
+                "score_over_best_rule": line.get("score"),
+                "score_over_fair": line.get("score/over_fair"),
             }
         )
     return rows

@@ -90,3 +90,43 @@ def test_who_imitates_is_not_judged():
     for _ in range(20):
         outcome = playing.step(random_choices(observe(playing), random))
         np.testing.assert_array_equal(outcome.rewards, 0.0)
+
+
+def test_a_look_that_meets_more_jobs_than_there_is_room_for_makes_room():
+    """A backlog of 60 jobs in room for 32 at first: sums are right only if no look stopped half way."""
+    seeds = range(2)
+    crowd = course_of(
+        Cluster(executors=3), rule("fifo"), name="small", jobs=60, arrivals="poisson", mean_gap_s=1.0
+    )
+    course = replace(crowd, look_ahead_s=TO_THE_END, cost_scale_s=1.0)
+    playing = RolloutEnvironment([course], EVERY_LIMIT, size=2, jobs_shown=60)
+    playing.reset_to(seeds)
+    np.testing.assert_array_equal(first_episodes(playing, random=None), 0.0)
+    playing.reset_to(seeds)
+    beyond = first_episodes(playing, random=np.random.default_rng(1)).sum(0)
+    alone = RolloutEnvironment([replace(course, look_ahead_s=0.0)], EVERY_LIMIT, size=2, jobs_shown=60)
+    alone.reset_to(seeds)
+    cost = first_episodes(alone, random=np.random.default_rng(1)).sum(0)
+    teacher = [
+        -simulate(course.draw(seed), course.teacher, course.cluster, seed=seed).jct_ms.sum() / 1000
+        for seed in seeds
+    ]
+    np.testing.assert_allclose(beyond, cost - teacher, atol=0.05)
+    assert np.abs(beyond).max() > 1.0
+
+
+def test_every_decision_is_charged_for_itself_even_within_one_moment():
+    """Whoever does as the teacher does right after another's odd choice is charged nothing."""
+    course = tpch(TO_THE_END)
+    playing = playing_on(course, range(8))
+    random = np.random.default_rng(0)
+    charged = same = 0
+    for _ in range(60):
+        shown = observe(playing)
+        odd = random.random(playing.size) < 0.3
+        actions = np.where(odd[:, None], random_choices(shown, random), shown["teacher"])
+        outcome = playing.step(actions.astype(np.int32))
+        charged += np.count_nonzero(outcome.rewards[odd])
+        same += np.count_nonzero(outcome.rewards[~odd])
+    assert charged > 50
+    assert same == 0

@@ -82,6 +82,7 @@ def test_the_bundle_holds_the_actor_alone_and_says_what_it_is():
             "largest_score": 0.0,
         },
         "most_executors": 10,
+        "jobs_shown": 0,
     }
     assert bundle.manifest["trained"] == {"iterations": 3} and bundle.manifest["scores"] == {"score": 0.9}
     assert [len(bundle.manifest["features"][part]) for part in ("stage", "job", "cluster", "limit")] == [

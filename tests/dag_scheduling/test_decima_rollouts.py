@@ -27,6 +27,7 @@ from trimtab.core.errors import ActionError, SettingsError
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.network import Design, new_network
 from trimtab.dag_scheduling.decima.rollouts import TRAINING_SEEDS, Course, RolloutEnvironment
+from trimtab.dag_scheduling.decima.view import AGE_S, EXECUTOR_COUNT
 from trimtab.dag_scheduling.problem import Action
 from trimtab.dag_scheduling.simulator import Simulator, simulate
 from trimtab.dag_scheduling.workload import (
@@ -127,7 +128,7 @@ def test_a_stream_that_fills_up_on_its_way_grows_too():
     playing.reset_to([0, 1])
     expected = [simulate(course.draw(seed), FIFO, course.cluster, seed=seed).reward for seed in (0, 1)]
     assert follow_teacher(playing).tolist() == expected
-    assert playing._shards[0]._state.slots.shape[1] == 64
+    assert playing._shards[0].state.slots.shape[1] == 64
 
 
 def test_every_step_is_that_of_the_simulator():
@@ -300,6 +301,31 @@ def test_courses_stand_side_by_side():
 
 
 # --- what is told beside the view -------------------------------------------------------------------
+
+
+def test_a_course_of_more_weight_has_more_environments():
+    """Of four shards, three belong to the first course, which is the one with three executors."""
+    heavy = replace(course_of(Cluster(executors=3), name="tpch", jobs=3), weight=3)
+    light = course_of(Cluster(executors=5), name="tpch", jobs=3)
+    playing = RolloutEnvironment([heavy, light], SMALL, size=8, jobs_shown=3)
+    playing.reset(0, FOREVER)
+    executors = observe(playing)["cluster"][:, EXECUTOR_COUNT]
+    assert executors.tolist() == [3, 3, 3, 3, 3, 3, 5, 5]
+
+
+def test_first_episodes_may_begin_in_their_midst_with_the_teachers_play():
+    course = course_of(Cluster(executors=5), rule("fair"), name="tpch", jobs=6)
+    staggered = replace(course, usual_length_s=100.0)  # less than any of the episodes takes
+    playing = RolloutEnvironment([staggered], SMALL, size=16, rollouts=2, jobs_shown=6)
+    playing.reset(0, FOREVER)
+    ages = observe(playing)["jobs"][..., AGE_S].max(1)
+    assert np.unique(ages).size == 8  # every group elsewhere
+    np.testing.assert_array_equal(ages[::2], ages[1::2])  # neighbours at the same point
+    assert (ages > 0).all()
+    outcome = playing.step(observe(playing)["teacher"])
+    assert (outcome.elapsed_s < ages.max()).all()  # the time before the first decision is not charged
+    playing.reset_to(range(16))
+    assert observe(playing)["jobs"][..., AGE_S].max() == 0  # given episodes begin at their beginning
 
 
 def test_the_critic_is_told_the_arrivals_to_come_by_hand():

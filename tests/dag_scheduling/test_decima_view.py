@@ -73,7 +73,7 @@ def trace_course(cluster: Cluster, workload: Workload) -> Course:
 def look(playing: RolloutEnvironment) -> list[Snapshot]:
     """The snapshot of every environment, straight from the engine's state."""
     return [
-        look_from_python(State._make(field[index] for field in shard._state), shard._tables)
+        look_from_python(State._make(field[index] for field in shard.state), shard.tables)
         for shard in playing._shards
         for index in range(shard._size)
     ]
@@ -123,10 +123,10 @@ COURSES: dict[str, Course] = {
 # --- one view, two ways to make it ------------------------------------------------------------------
 
 
-def assert_shows(observation: dict[str, Any], index: int, snapshot: Snapshot) -> None:
+def assert_shows(observation: dict[str, Any], index: int, snapshot: Snapshot, room: int = 0) -> None:
     """Row `index` of the compiled screen is the view of the snapshot, with nothing but zeros around it."""
     bits = child_words(snapshot.child_offset, snapshot.child, words_for(len(snapshot.scratch)))
-    shown = view_of(snapshot, bits).view
+    shown = view_of(snapshot, bits, room).view
     jobs, stages = shown.stages.shape[1:3]
     words = shown.children.shape[-1]
     screen = {name: observation[name][index] for name in View._fields}
@@ -293,6 +293,7 @@ def test_with_more_jobs_than_room_the_source_and_the_smallest_are_shown(room):
             )
             assert len(set(shown)) == room and (shown[0] == expected[0] or snapshot.source_job == NOWHERE)
             assert_rows_are(observation, index, snapshot, shown)
+            assert_shows(observation, index, snapshot, room)  # live as in training
         answers, _, _ = masked_choices(
             parameters, view_in(observation), design, course.cluster.executors, random
         )

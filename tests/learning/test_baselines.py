@@ -109,6 +109,16 @@ def test_the_neighbours_are_really_looked_at(name: BaselineName) -> None:
     np.testing.assert_allclose(change[:, 1::2], 0, atol=1e-5)
 
 
+def test_foreseen_rewards_are_credited_without_the_critic() -> None:
+    rollout = every_pair()
+    for smoothing in (0.0, 0.5):
+        settings = TrainingSettings(baseline="foreseen", smoothing=smoothing)
+        baseline = make_baseline(AGENT, settings, rollout.observation, rollouts=2)
+        credit, _, _ = baseline.credit(baseline.init(jax.random.PRNGKey(0)), parameters(), rollout)
+        first, second = np.asarray(rollout.rewards)
+        np.testing.assert_allclose(credit.advantages, [first + smoothing * second, second], rtol=1e-6)
+
+
 def test_interpolation_in_time_by_hand() -> None:
     """Neighbours: 8 at 0 s falling to 0 at 4 s, and 6 at 1 s falling to 2 at 3 s; both held outside."""
     returns = jnp.array([[5.0, 8.0, 6.0], [1.0, 0.0, 2.0]])

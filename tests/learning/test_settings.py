@@ -31,6 +31,15 @@ def test_after_copying_the_step_size_grows_at_first() -> None:
     assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4])
 
 
+def test_the_average_is_a_plain_mean_at_first() -> None:
+    settings = TrainingSettings(imitation_iterations=5, iterations=100, averaging=0.9)
+    kept = [settings.schedule(iteration).averaging for iteration in range(105)]
+    assert kept[:6] == [0.0] * 6  # nothing of the copying is kept
+    assert kept[6:8] == [1 / 2, 2 / 3]
+    assert kept[-1] == 0.9
+    assert TrainingSettings().schedule(100).averaging == 0.0
+
+
 def test_copying_comes_first_and_has_its_own_rate() -> None:
     settings = TrainingSettings(
         iterations=100,

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from tests.learning.toys import Bandit, Chain, Coordination, Exam, Target, ToyTask, bell_agent, linear_agent
@@ -73,6 +74,20 @@ def test_whole_episodes_teach_what_is_paid_at_the_end(algorithm: str, baseline: 
     assert all(line["decisions"] == 5 * 64 and line["cut_short"] == 0 for line in lines_of(result.folder))
 
 
+def test_the_average_of_the_parameters_is_scored_and_kept(tmp_path: Path) -> None:
+    """Two iterations with a long memory: what is kept lies half way between the two of them."""
+    make, _ = TOYS["bandit"]
+    steady = QUICK.model_copy(update={"final_learning_rate": QUICK.learning_rate})
+
+    def parameters(**changes: float) -> Any:
+        return run(make(), steady.model_copy(update=changes), tmp_path / repr(changes)).parameters
+
+    kept = (parameters(iterations=1), parameters(iterations=2), parameters(iterations=2, averaging=0.99))
+    for first, second, mean in zip(*map(jax.tree.leaves, kept), strict=True):
+        assert not np.allclose(first, second)
+        np.testing.assert_allclose(mean, (first + second) / 2, rtol=1e-5, atol=1e-7)
+
+
 def test_copying_the_teacher_is_enough_where_it_is_right(tmp_path: Path) -> None:
     copying = {
         **QUICK.model_dump(),
@@ -87,6 +102,22 @@ def test_copying_the_teacher_is_enough_where_it_is_right(tmp_path: Path) -> None
     assert last["anchor_loss"] < 0.5 * first["anchor_loss"]
     # The critic learned too: the mean reward in each context, which is all there is to know.
     assert last["value_loss"] < first["value_loss"]
+
+
+def test_a_copy_is_made_to_doubt_itself_before_it_is_reinforced(tmp_path: Path) -> None:
+    copying = {
+        **QUICK.model_dump(),
+        "iterations": 1,
+        "imitation_iterations": 10,
+        "imitation_learning_rate": 0.1,
+        "learning_rate": 1e-6,
+    }
+    sure, doubting = (
+        run(TOYS["bandit"][0](), TrainingSettings(**{**copying, "doubt": doubt}), tmp_path / str(doubt))
+        for doubt in (1, 0.1)
+    )
+    assert lines_of(doubting.folder)[-1]["entropy"] > 2 * lines_of(sure.folder)[-1]["entropy"]
+    assert sure.best_score == doubting.best_score == -1  # the likeliest actions are the same
 
 
 SHORT = TrainingSettings(

@@ -174,7 +174,13 @@ def linear_agent(features: int, actions: int, agents: int = 1) -> Agent:
     def best(parameters: Parameters, observation: Observation) -> jax.Array:
         return likeliest_choice(log_probs(parameters, observation))
 
-    return Agent(init, act, judge, best, lambda parameters, observation: observation["features"])
+    def doubting(parameters: Parameters, factor: float) -> Parameters:
+        return {**parameters, "policy": {"weight": factor * parameters["policy"]["weight"]}}
+
+    def summary(parameters: Parameters, observation: Observation) -> jax.Array:
+        return observation["features"]
+
+    return Agent(init, act, judge, best, summary, doubting)
 
 
 def bell_agent(features: int) -> Agent:

@@ -42,7 +42,8 @@ class Agent(NamedTuple):
     """A decision maker as pure functions that can be compiled.
 
     `act` samples, `best` takes the likeliest action, `judge` weighs an action taken earlier, and
-    `summary` offers the features a separate value network may look at ([batch, features]).
+    `summary` offers the features a separate value network may look at ([batch, features]). `doubting`
+    makes an agent less sure of its actions by a factor, and the likeliest one stays the likeliest.
 
     >>> import jax.numpy as jnp
     >>> def judge(parameters, observation, action):
@@ -65,3 +66,4 @@ class Agent(NamedTuple):
     judge: Callable[[Parameters, Observation, jax.Array], Judged]
     best: Callable[[Parameters, Observation], jax.Array]
     summary: Callable[[Parameters, Observation], jax.Array] | None = None
+    doubting: Callable[[Parameters, float], Parameters] | None = None

@@ -4,16 +4,17 @@ In a system that is driven from outside (jobs arrive, requests come), most of wh
 decision is the work of the input, not of the decision. Any baseline that knows the state and the
 whole input, but not the decision, leaves the policy gradient where it points, because the decision
 cannot influence the input; one that knows the input takes its noise out (Mao et al., "Variance
-reduction for reinforcement learning in input-driven environments", ICLR 2019). Five kinds, beside
+reduction for reinforcement learning in input-driven environments", ICLR 2019). Six kinds, beside
 none at all:
 
 - ``critic``: the agent's own value head, with generalised advantage estimation;
+- ``foreseen``: none here, because the environment's rewards are already measured against a foresight;
 - ``state_value``: a separate value network, blind to the input like the critic;
 - ``same_sequence``: the mean return of the other rollouts of the same workload at the same time;
 - ``multi_value``: one value network for each of a fixed number of workloads;
 - ``meta``: one value network that adapts to a workload by a gradient step on half its rollouts.
 
-All but ``critic`` need whole episodes, begun together: returns have to reach to the end.
+All but the first two need whole episodes, begun together: returns have to reach to the end.
 """
 
 from collections.abc import Callable
@@ -31,6 +32,7 @@ __all__ = [
     "Baseline",
     "critic_baseline",
     "decision_times",
+    "foreseen_baseline",
     "no_baseline",
     "others_at_same_time",
     "same_sequence_baseline",
@@ -66,6 +68,23 @@ def critic_baseline(*, discount_s: float, smoothing: float) -> Baseline:
         return found, state, {}
 
     return Baseline(lambda key: (), credit)
+
+
+def foreseen_baseline(*, discount_s: float, smoothing: float) -> Baseline:
+    """Rewards that are 0 on average need no critic: later ones count `smoothing` times less at each decision.
+
+    With 0, a decision answers for its own reward alone, as if whoever foresaw took over after it
+    (Ross and Bagnell 2014); with 1 it also answers for everything the policy does later.
+    """
+    trusting = critic_baseline(discount_s=discount_s, smoothing=smoothing)
+
+    def credit(state: Any, parameters: Parameters, rollout: Rollout) -> tuple[Credit, Any, Metrics]:
+        nothing = jnp.zeros_like(rollout.value)
+        return trusting.credit(
+            state, parameters, rollout._replace(value=nothing, last_value=jnp.zeros_like(rollout.last_value))
+        )
+
+    return Baseline(trusting.init, credit)
 
 
 def no_baseline(*, discount_s: float) -> Baseline:

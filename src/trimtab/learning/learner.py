@@ -18,7 +18,13 @@ from trimtab.learning.advantages import (
     update_return_spread,
 )
 from trimtab.learning.agent import Agent, Parameters
-from trimtab.learning.baselines import Baseline, critic_baseline, no_baseline, same_sequence_baseline
+from trimtab.learning.baselines import (
+    Baseline,
+    critic_baseline,
+    foreseen_baseline,
+    no_baseline,
+    same_sequence_baseline,
+)
 from trimtab.learning.imitation import imitation_loss
 from trimtab.learning.passes import Metrics, gradient_passes, make_optimiser, summed_step, weighted_mean
 from trimtab.learning.ppo import Experience, Weights, experience_rows, ppo_loss
@@ -39,6 +45,8 @@ class LearnerState(NamedTuple):
     """Everything that learning changes."""
 
     parameters: Parameters
+    average: Parameters
+    """Averaged over iterations, without the noise of the last steps: what is scored and kept."""
     optimiser: Any
     rate: AverageRate
     spread: ReturnSpread
@@ -56,6 +64,7 @@ def begin(agent: Agent, settings: TrainingSettings, baseline: Baseline, environm
         agent_key, baseline_key = jax.random.split(key)
         parameters = agent.init(agent_key)
         return LearnerState(
+            parameters,
             parameters,
             make_optimiser(settings.gradient_norm).init(parameters),
             AverageRate.unknown(),
@@ -95,6 +104,8 @@ def make_baseline(
     _refuse_baseline(name, agent, observation, rollouts)
     if name == "critic":
         return critic_baseline(discount_s=discount_s, smoothing=settings.smoothing)
+    if name == "foreseen":
+        return foreseen_baseline(discount_s=discount_s, smoothing=settings.smoothing)
     if name == "none":
         return no_baseline(discount_s=discount_s)
     if name == "same_sequence":
@@ -133,7 +144,12 @@ def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) ->
     learn = {"ppo": _clipped_passes, "reinforce": _one_step}[settings.algorithm]
 
     def update(
-        state: LearnerState, rollout: Rollout, key: jax.Array, learning_rate: jax.Array, weights: Weights
+        state: LearnerState,
+        rollout: Rollout,
+        key: jax.Array,
+        learning_rate: jax.Array,
+        weights: Weights,
+        averaging: jax.Array,
     ) -> tuple[LearnerState, Metrics]:
         state, rollout = rescaled(state, rollout, settings)
         credit, baseline_state, baseline_metrics = baseline.credit(state.baseline, state.parameters, rollout)
@@ -145,7 +161,7 @@ def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) ->
             largest_advantage=settings.advantage_clip,
         )
         parameters, optimiser, metrics = learn(agent, settings, state, rows, key, learning_rate, weights)
-        state = state._replace(parameters=parameters, optimiser=optimiser, baseline=baseline_state)
+        state = _moved(state, parameters, averaging)._replace(optimiser=optimiser, baseline=baseline_state)
         return state, {**metrics, **baseline_metrics, **_summary(state, rollout, credit)}
 
     compiled = jax.jit(update, donate_argnums=0)
@@ -154,9 +170,19 @@ def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) ->
         state: LearnerState, rollout: Rollout, key: jax.Array, schedule: Schedule
     ) -> tuple[LearnerState, Metrics]:
         weights = Weights(np.float32(schedule.entropy), np.float32(schedule.anchor))
-        return compiled(state, rollout, key, np.float32(schedule.learning_rate), weights)
+        rate, averaging = np.float32(schedule.learning_rate), np.float32(schedule.averaging)
+        return compiled(state, rollout, key, rate, weights, averaging)
 
     return scheduled
+
+
+def _moved(state: LearnerState, parameters: Parameters, averaging: jax.Array) -> LearnerState:
+    """The state with new parameters; their average keeps a share of what it was."""
+
+    def drawn_on(average: jax.Array, new: jax.Array) -> jax.Array:
+        return new + averaging * (average - new)
+
+    return state._replace(parameters=parameters, average=jax.tree.map(drawn_on, state.average, parameters))
 
 
 def _clipped_passes(
@@ -236,7 +262,7 @@ def imitation_update(agent: Agent, settings: TrainingSettings) -> Update:
             epochs=settings.epochs,
             minibatches=settings.minibatches,
         )
-        state = state._replace(parameters=parameters, optimiser=optimiser)
+        state = _moved(state, parameters, jnp.zeros(()))._replace(optimiser=optimiser)
         return state, {**metrics, **_summary(state, rollout, credit)}
 
     compiled = jax.jit(update, donate_argnums=0)

@@ -8,7 +8,9 @@ from trimtab.core.settings import Field, Settings, model_validator
 
 __all__ = ["BaselineName", "Schedule", "TrainingSettings"]
 
-BaselineName: TypeAlias = Literal["critic", "none", "state_value", "same_sequence", "multi_value", "meta"]
+BaselineName: TypeAlias = Literal[
+    "critic", "foreseen", "none", "state_value", "same_sequence", "multi_value", "meta"
+]
 
 
 class Schedule(NamedTuple):
@@ -16,6 +18,7 @@ class Schedule(NamedTuple):
 
     imitating: bool
     learning_rate: float
+    averaging: float
     entropy: float
     anchor: float
     teacher_share: float
@@ -97,6 +100,12 @@ class TrainingSettings(Settings):
         default=0.01, ge=0, description="Reward for staying undecided, at the first iteration."
     )
     final_entropy: float = Field(default=0, ge=0, description="The same at the last iteration.")
+    averaging: float = Field(
+        default=0,
+        ge=0,
+        lt=1,
+        description="Score and keep an average of the parameters that forgets so slowly; 0: the latest.",
+    )
     anchor: float = Field(
         default=0, ge=0, description="Weight of agreeing with the teacher; needs a task with a teacher."
     )
@@ -112,6 +121,12 @@ class TrainingSettings(Settings):
         ge=0,
         le=1,
         description="Decisions the teacher carries out at first; falls to 0 while copying.",
+    )
+    doubt: float = Field(
+        default=1,
+        gt=0,
+        le=1,
+        description="Factor on scores when reinforcement begins: a copy too sure of itself tries nothing.",
     )
     value_weight: float = Field(default=0.5, ge=0, description="Weight of the critic's error in the loss.")
     gradient_norm: float = Field(default=1.0, gt=0, description="Longer gradients are shortened to this.")
@@ -190,8 +205,8 @@ class TrainingSettings(Settings):
 
     @property
     def whole_episodes(self) -> bool:
-        """Whether returns must reach to the end: only a critic can stand in for what lies beyond."""
-        return self.algorithm == "reinforce" or self.baseline != "critic"
+        """Whether returns must reach to the end: a critic or a foresight stands in for what lies beyond."""
+        return self.algorithm == "reinforce" or self.baseline not in ("critic", "foreseen")
 
     @property
     def discount_time_s(self) -> float:
@@ -223,6 +238,8 @@ class TrainingSettings(Settings):
         return Schedule(
             imitating=imitating,
             learning_rate=self.imitation_learning_rate if imitating else rate,
+            # A plain mean until it has become as long as wanted.
+            averaging=0.0 if imitating else min(self.averaging, number / (number + 1)),
             entropy=self.entropy + gone * (self.final_entropy - self.entropy),
             anchor=self.anchor * fading,
             teacher_share=self.teacher_share * max(0.0, 1 - iteration / max(1, self.imitation_iterations)),

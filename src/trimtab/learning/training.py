@@ -170,7 +170,7 @@ class _Training:
             if stop:
                 break
         finished = self._iteration == settings.total_iterations
-        return Result(self._run.path, self._state.parameters, self._iteration, finished, self._best)
+        return Result(self._run.path, self._state.average, self._iteration, finished, self._best)
 
     def _iterate(self, schedule: Schedule) -> dict[str, Any]:
         """Play and learn once."""
@@ -182,8 +182,13 @@ class _Training:
             # Environments may leave rewards out while a teacher is copied: their spread says nothing then.
             environments = sum(lane.size for lane in self._task.lanes)
             spread = ReturnSpread.unknown(environments) if begins else self._state.spread.restarted()
+            parameters = self._state.parameters
+            if begins and self._settings.doubt < 1:
+                assert self._task.agent.doubting is not None
+                parameters = self._task.agent.doubting(parameters, self._settings.doubt)
             # Copied, since an update uses up its state buffer by buffer and none may be shared.
-            self._state = self._state._replace(spread=jax.tree.map(jnp.copy, spread))
+            spread, parameters = jax.tree.map(jnp.copy, (spread, parameters))
+            self._state = self._state._replace(spread=spread, parameters=parameters)
         started = self._clock()
         rollout = self._play(schedule, _key(seed, "play"))
         seconds = (self._clock() - started).total_seconds()
@@ -245,13 +250,13 @@ class _Training:
         settings = self._settings
         if self._iteration % settings.validate_every and self._iteration < settings.total_iterations:
             return None
-        scores = self._task.score(self._state.parameters)
+        scores = self._task.score(self._state.average)
         score = float(scores["score"])
         metrics.update({name if name == "score" else f"score/{name}": x for name, x in scores.items()})
         if score < self._best:
             self._best = score
             notes = {"iteration": str(self._iteration), "score": repr(score)}
-            save_tree(self._run.path / BEST, self._state.parameters, notes)
+            save_tree(self._run.path / BEST, self._state.average, notes)
         return score
 
     def _checkpoint(self, seconds: float) -> bool:
@@ -261,7 +266,7 @@ class _Training:
         if self._iteration % settings.checkpoint_every and not last:
             return False
         notes = {"iteration": str(self._iteration), "best_score": repr(self._best)}
-        save_tree(self._run.path / LAST, self._state.parameters, notes)
+        save_tree(self._run.path / LAST, self._state.average, notes)
         # Written last: what it speaks of, metrics and parameters, is there.
         save_tree(self._run.path / STATE, self._state, notes)
         return bool(settings.minutes) and seconds >= 60 * settings.minutes
@@ -310,6 +315,8 @@ def _refuse(task: Task, settings: TrainingSettings, environments: int, observati
         raise SettingsError(
             "anchor and imitation_iterations need a task with a teacher, and this one has none; set both to 0"
         )
+    if settings.doubt < 1 and task.agent.doubting is None:
+        raise SettingsError("doubt needs an agent that can be made less sure of itself; set doubt = 1")
     if settings.tensorboard:
         _board_module()
 

@@ -80,7 +80,17 @@ def decima_agent(
     def summarised(parameters: Any, observation: dict[str, jax.Array]) -> jax.Array:
         return summary(_view(observation), design.classes, jnp)
 
-    return Agent(init=drawn, act=act, judge=judge, best=best, summary=summarised)
+    return Agent(init=drawn, act=act, judge=judge, best=best, summary=summarised, doubting=_doubting)
+
+
+def _doubting(parameters: Any, factor: float) -> Any:
+    """Flatter scores: of stages by the factor, of limits by its root, since those differ less."""
+    actor = dict(parameters["actor"])
+    for head, share in (("score", factor), ("idle", factor), ("limit_score", factor**0.5)):
+        if head in actor:
+            last = {name: share * values for name, values in actor[head][-1].items()}
+            actor[head] = [*actor[head][:-1], last]
+    return {**parameters, "actor": actor}
 
 
 def _view(observation: dict[str, jax.Array]) -> View:

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.dag_scheduling.problem import Action, Snapshot
-from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, is_importable, specialise
-from trimtab.dag_scheduling.simulator.events import DECIDE, advance
+from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, is_importable, jit, specialise
+from trimtab.dag_scheduling.simulator.events import DECIDE, NEED_SLOTS, TRUNCATED, advance
 from trimtab.dag_scheduling.simulator.replay import environment, look
 from trimtab.dag_scheduling.simulator.rounds import apply, executors_taken
-from trimtab.dag_scheduling.simulator.state import COST, NOWHERE, TIME_LIMIT, State
+from trimtab.dag_scheduling.simulator.state import ACTIVE, COST, NOW, NOWHERE, TIME_LIMIT, State
 from trimtab.dag_scheduling.simulator.tables import Tables
 
-__all__ = ["look_ahead_with"]
+__all__ = ["NO_ROOM", "Foresight", "foresight_of"]
+
+NO_ROOM = -1
 
 
 def decide(snapshot: Snapshot, parameters: NDArray[np.float64]) -> Action:
@@ -37,7 +40,11 @@ def cost_to_go(
     parameters: NDArray[np.float64],
     costs: NDArray[np.int64],
 ) -> None:
-    """Let the rule play the chosen environments to their end or to `until_ms`. Uses the batch up."""
+    """Let the rule play the chosen environments to their end or to `until_ms`. Uses the batch up.
+
+    What is left at `until_ms` is estimated. Where more jobs come than there is room for, the answer is
+    NO_ROOM.
+    """
     for index in range(len(chosen)):
         if chosen[index]:
             s = environment(batch, index)
@@ -50,6 +57,41 @@ def cost_to_go(
                     break
                 status = advance(s, t)
             costs[index] = s.scalar[COST]
+            if status == TRUNCATED:
+                costs[index] += fluid_cost(s, t)
+            if status == NEED_SLOTS:
+                costs[index] = NO_ROOM
+
+
+@jit
+def fluid_cost(s: State, t: Tables) -> int:
+    """What the jobs in the system would still cost, if their work were a fluid and the least went first.
+
+    The k-th job ends when the k smallest amounts of work are done, so every pair of jobs waits for the
+    smaller of the two. For the makespan, all of the work counts once.
+    """
+    active = s.scalar[ACTIVE]
+    total = 0.0
+    waiting = 0.0
+    for place in range(active):
+        slot = s.slots["active"][place]
+        work = work_left_ms(s, slot)
+        total += work
+        if not t.makespan:
+            for other in range(place):
+                waiting += min(work, work_left_ms(s, s.slots["active"][other]))
+    return int((total + waiting) / len(s.executors["located"]))
+
+
+@jit
+def work_left_ms(s: State, slot: int) -> float:
+    """Of the tasks that have not begun, and half of those that run."""
+    total = 0.0
+    first = s.slots["first_stage"][slot]
+    for stage in range(first, first + s.slots["stage_count"][slot]):
+        tasks = s.stages["unstarted"][stage] + 0.5 * s.stages["running"][stage]
+        total += tasks * s.stages["expected_ms"][stage]
+    return total
 
 
 def does_the_same(
@@ -74,11 +116,31 @@ def does_the_same(
                 same[index] = executor_class == action.executor_class and sent == wanted
 
 
+def play_until(
+    batch: State, t: Tables, status: NDArray[np.int64], until_ms: NDArray[np.int64], parameters: np.ndarray
+) -> None:
+    """Let the rule decide up to a moment of each environment's time."""
+    for index in range(len(status)):
+        s = environment(batch, index)
+        while status[index] == DECIDE and s.scalar[NOW] < until_ms[index]:
+            action = decide(look(s, t), parameters)
+            if not apply(s, t, action.stage, action.limit, action.executor_class):
+                break
+            status[index] = advance(s, t)
+
+
+class Foresight(NamedTuple):
+    """The functions above with a rule in them."""
+
+    cost_to_go: Callable[..., None]
+    does_the_same: Callable[..., None]
+    play_until: Callable[..., None]
+
+
 @cache
-def look_ahead_with(function: Callable[..., object]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """`cost_to_go` and `does_the_same` with a rule in them, compiled once for each rule."""
+def foresight_of(function: Callable[..., object]) -> Foresight:
+    """Compile once for each rule."""
     name = f"{function.__name__}_{fingerprint(function)}"
     rule, cached = {"decide": compiled(function)}, is_importable(function)
-    return specialise(cost_to_go, rule, name, cached=cached), specialise(
-        does_the_same, rule, name, cached=cached
-    )
+    parts = (cost_to_go, does_the_same, play_until)
+    return Foresight._make(specialise(part, rule, name, cached=cached) for part in parts)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trimtab.core.bundle import Bundle, flatten, load_bundle, unflatten
 from trimtab.core.errors import BundleError
 from trimtab.dag_scheduling.decima import view as v
+from trimtab.dag_scheduling.decima.features import children_of
 from trimtab.dag_scheduling.decima.network import (
     Design,
     feature_names,
@@ -21,6 +22,7 @@ from trimtab.dag_scheduling.decima.network import (
 )
 from trimtab.dag_scheduling.decima.view import Shown
 from trimtab.dag_scheduling.problem import Action, Snapshot
+from trimtab.networks.graph_rows import Packed, packed
 
 __all__ = ["Considered", "DecimaPolicy", "load_policy", "make_bundle"]
 
@@ -51,6 +53,7 @@ class DecimaPolicy:
         try:
             self.design = Design(**bundle.manifest["settings"]["design"])
             self._most = int(bundle.manifest["settings"]["most_executors"])
+            self._room = int(bundle.manifest["settings"]["jobs_shown"])
         except (KeyError, TypeError, ValueError):
             raise BundleError(
                 f"{bundle.name}: its manifest does not describe a network of this version; train it again"
@@ -64,6 +67,7 @@ class DecimaPolicy:
             raise BundleError(f"{bundle.name}: its tensors are not those of its network; copy it again")
         self.parameters = unflatten(bundle.tensors)
         self._bits: tuple[NDArray[np.int64], NDArray[np.uint32]] | None = None
+        self._packed: tuple[NDArray[np.uint32], NDArray[np.int64], Packed] | None = None
 
     def decide(self, snapshot: Snapshot) -> Action:
         """The likeliest choice and, for it, the likeliest limit."""
@@ -77,8 +81,10 @@ class DecimaPolicy:
                 f"{self.name} was trained for {self.design.classes} executor classes, the cluster has "
                 f"{len(snapshot.free_executors)}; train one for it"
             )
-        shown = v.view_of(snapshot, self._child_words(snapshot))
-        scores = stage_scores(self.parameters, shown.view, self.design, np)
+        shown = v.view_of(snapshot, self._child_words(snapshot), self._room)
+        scores = stage_scores(
+            self.parameters, shown.view, self.design, np, self._packed_rows(shown, snapshot)
+        )
         choice = scores.logits.argmax(1)
         most = max(self._most, int(snapshot.executor_count)) if self.design.limits == 0 else self._most
         logits, mask, limits = limit_scores(self.parameters, scores, choice, self.design, most, np)
@@ -101,6 +107,15 @@ class DecimaPolicy:
             self._bits = (snapshot.child_offset, v.child_words(snapshot.child_offset, snapshot.child, words))
         return self._bits[1]
 
+    def _packed_rows(self, shown: Shown, snapshot: Snapshot) -> Packed:
+        """The arrangement of the stages, made anew only when a job comes or goes."""
+        graphs, counts = shown.view.children, snapshot.stage_count[shown.slots]
+        known = self._packed
+        if known is None or not (np.array_equal(known[0], graphs) and np.array_equal(known[1], counts)):
+            real = np.arange(graphs.shape[2]) < counts[:, None]
+            known = self._packed = (graphs, counts, packed(children_of(shown.view, np)[0], real))
+        return known[2]
+
 
 def load_policy(path: str | Path) -> DecimaPolicy:
     """Load a policy from the folder of its bundle."""
@@ -113,15 +128,23 @@ def make_bundle(
     design: Design,
     *,
     most_executors: int,
+    jobs_shown: int = 0,
     trained: dict[str, Any],
     scores: dict[str, Any],
 ) -> Bundle:
-    """Pack trained parameters; the critic stays behind, it is of no use outside training."""
+    """Pack trained parameters; the critic stays behind, it is of no use outside training.
+
+    The policy looks at `jobs_shown` jobs at most, as it did in training; 0: at all of them.
+    """
     actor = {"actor": parameters["actor"]}
     parts = ("stage", "job", "cluster", "limit")
     features = {part: list(names) for part, names in zip(parts, feature_names(design), strict=True)}
     manifest = {
-        "settings": {"design": asdict(design), "most_executors": most_executors},
+        "settings": {
+            "design": asdict(design),
+            "most_executors": most_executors,
+            "jobs_shown": jobs_shown,
+        },
         "features": features,
         "trained": trained,
         "scores": scores,

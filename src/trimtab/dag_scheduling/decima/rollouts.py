@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from trimtab.core.environment import BatchOutcome
 from trimtab.core.errors import ActionError, SettingsError
-from trimtab.core.randomness import exponential, integers, split
+from trimtab.core.randomness import exponential, integers, split, uniform
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima import showing
 from trimtab.dag_scheduling.decima import view as v
-from trimtab.dag_scheduling.decima.looking_ahead import look_ahead_with
+from trimtab.dag_scheduling.decima.looking_ahead import NO_ROOM, foresight_of
 from trimtab.dag_scheduling.decima.network import Design, limits_of
 from trimtab.dag_scheduling.decima.showing import FUTURE_WINDOWS_S, Episodes, Outcomes, Screen
 from trimtab.dag_scheduling.heuristics import Rule
@@ -28,10 +28,9 @@ from trimtab.dag_scheduling.simulator import events, replay
 from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, is_importable, specialise
 from trimtab.dag_scheduling.simulator.simulator import FIRST_SLOTS, NO_LIMIT_MS, tables_for
 from trimtab.dag_scheduling.simulator.state import NOW, State, grow, new_state
-from trimtab.dag_scheduling.simulator.tables import Tables
 from trimtab.dag_scheduling.workload import Workload
 
-__all__ = ["Course", "RolloutEnvironment"]
+__all__ = ["Course", "RolloutEnvironment", "split_lane"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,10 @@ class Course:
     """Look once for so many decisions; they share in what is found."""
     cost_scale_s: float = 1.0
     """Rewards are divided by it, so that courses of different load weigh alike."""
+    weight: int = 1
+    """Environments, relative to the other courses."""
+    usual_length_s: float = 0.0
+    """The teacher plays first episodes up to a random moment within it; 0: all start at their beginning."""
 
 
 class RolloutEnvironment:
@@ -65,16 +68,13 @@ class RolloutEnvironment:
         jobs_shown: int,
         stages_shown: int | None = None,
         episodes_each: int = 4,
+        labelled: bool = True,
         threads: int = 1,
     ) -> None:
-        # Each course has as many shards as any other, so that none is practised more often.
-        parts = max(1, round(threads / len(courses)))
-        shards = parts * len(courses)
-        if size % (shards * rollouts):
-            raise SettingsError(
-                f"{size} environments cannot be split into {shards} shards of groups of {rollouts}; "
-                f"choose a multiple of {shards * rollouts}"
-            )
+        """`labelled` says what the teacher would do not only while imitating."""
+        parts, each = split_lane(
+            [course.weight for course in courses], size=size, rollouts=rollouts, threads=threads
+        )
         classes = {len(course.cluster.class_memory) for course in courses}
         if classes != {design.classes}:
             raise SettingsError(
@@ -84,12 +84,11 @@ class RolloutEnvironment:
         self.size = size
         self.rollouts = rollouts
         self._design = design
-        each = size // shards
         most_executors = max(course.cluster.executors for course in courses)
         self._shards = [
-            _Shard(course, design, most_executors, each, rollouts, episodes_each, number, part)
+            _Shard(course, design, most_executors, each, rollouts, episodes_each, labelled, number, part)
             for number, course in enumerate(courses)
-            for part in range(parts)
+            for part in range(parts[number])
         ]
         most = max(shard.stages for shard in self._shards)
         self._stages = most if stages_shown is None else stages_shown
@@ -173,11 +172,27 @@ class RolloutEnvironment:
         )
 
 
+def split_lane(weights: Sequence[int], *, size: int, rollouts: int, threads: int) -> tuple[list[int], int]:
+    """Shards of each course, and environments in each shard: a course of twice the weight has twice as many.
+
+    >>> split_lane([2, 1], size=24, rollouts=1, threads=6)
+    ([4, 2], 4)
+    """
+    parts = max(1, round(threads / sum(weights)))
+    shards = parts * sum(weights)
+    if size % (shards * rollouts):
+        raise SettingsError(
+            f"{size} environments cannot be split into {shards} shards of groups of {rollouts}; "
+            f"choose a multiple of {shards * rollouts}"
+        )
+    return [parts * weight for weight in weights], size // shards
+
+
 def random_choices(shown: dict[str, NDArray[np.generic]], random: np.random.Generator) -> NDArray[np.int32]:
     """A random stage and class that may be chosen in each environment, without a limit."""
     flags = shown["stages"][..., v.FLAGS].astype(np.int64)
     classes = (shown["cluster"].shape[1] - v.CLUSTER_FIELDS) // 2
-    open_now = (flags[..., None] >> (2 + np.arange(classes))) & 1
+    open_now = (flags[..., None] >> (v.CLASS_BITS + np.arange(classes))) & 1
     scores = open_now.reshape(len(flags), -1) * (1.0 + random.random((len(flags), flags[0].size * classes)))
     return np.stack([scores.argmax(1), np.zeros(len(flags))], axis=1).astype(np.int32)
 
@@ -197,25 +212,27 @@ class _Shard:
         size: int,
         rollouts: int,
         episodes_each: int,
+        labelled: bool,
         number: int,
         part: int,
     ) -> None:
         self.course = course
         self._size, self._rollouts, self._episodes_each = size, rollouts, episodes_each
-        self._number, self._part = number, part
+        self._labelled, self._number, self._part = labelled, number, part
         first = course.draw(0)
-        self._tables = tables_for(first.profile, course.cluster)
-        self.stages = self._tables.stages_per_slot
-        self._bits = v.child_words(self._tables.child_offset, self._tables.child, v.words_for(self.stages))
+        self.tables = tables_for(first.profile, course.cluster)
+        self.stages = self.tables.stages_per_slot
+        self._known = showing.drawn(self.tables, v.words_for(self.stages))
         count = course.cluster.executors
         offered = limits_of(np.array([count], np.float32), design, most_executors, np)[0].astype(np.int64)
         self._limits = offered if design.limit_head else offered[:1]
-        self._state = self._new_state(first.job_count)
+        self.state = self._new_state(first.job_count)
         self._status = np.full(size, events.FINISHED, np.int64)
         self._actions = np.zeros((size, 3), np.int64)
         self._label = None if course.teacher is None else _labeller(course.teacher.function)
         self._parameters = np.array(() if course.teacher is None else course.teacher.values, np.float64)
-        self._foreseen = _Foreseen(course, size) if course.look_ahead_s > 0 else None
+        self._foresight = None if course.teacher is None else foresight_of(course.teacher.function)
+        self._foreseen = _Foreseen(self, size) if course.look_ahead_s > 0 else None
         self.imitating = False
 
     def place(self, shards: Sequence[_Shard], each: int) -> slice:
@@ -224,7 +241,7 @@ class _Shard:
         return slice(first, first + each)
 
     def _new_state(self, jobs: int) -> State:
-        one = new_state(self._tables, slots=min(FIRST_SLOTS, jobs), jobs=jobs)
+        one = new_state(self.tables, slots=min(FIRST_SLOTS, jobs), jobs=jobs)
         return State._make(np.zeros((self._size, *f.shape), f.dtype) for f in one)
 
     def draw(self, seed: int, mean_episode_s: float) -> None:
@@ -239,6 +256,8 @@ class _Shard:
             draws = exponential(split(seed, "limits", self._number), places, mean=1000.0 * mean_episode_s)
             limits_ms = np.maximum(draws, 1).astype(np.int64)
         self.plan(seeds.tolist(), limits_ms, self._rollouts)
+        share = uniform(split(seed, "beginnings", self._number), places)
+        self._beginnings_ms = (1000.0 * self.course.usual_length_s * share).astype(np.int64)
 
     def plan(self, seeds: list[int], limits_ms: NDArray[np.int64] | int, rollouts: int) -> None:
         """Lay out the episodes of these seeds, equally many for each group of `rollouts` environments."""
@@ -249,8 +268,8 @@ class _Shard:
         for row, workload in enumerate(workloads):
             template[row, : workload.job_count] = workload.template
             arrival_ms[row, : workload.job_count] = workload.arrival_ms
-        if self._state.jobs.shape[1] != most:
-            self._state = self._new_state(most)
+        if self.state.jobs.shape[1] != most:
+            self.state = self._new_state(most)
         each = len(seeds) * rollouts // self._size
         first = np.arange(self._size) // rollouts * each
         self._episodes = Episodes(
@@ -264,51 +283,71 @@ class _Shard:
             rows_each=each,
             row=first.copy(),
         )
+        self._beginnings_ms = np.zeros(len(seeds), np.int64)
 
     def begin(self) -> None:
-        """Begin the first of the drawn episodes everywhere."""
+        """Begin the first of the drawn episodes everywhere, some of them in their midst."""
         self._status[:] = events.FINISHED
         nothing = Outcomes(
             np.zeros(self._size, np.int64), np.zeros(self._size, np.int64), np.zeros(self._size, np.bool_)
         )
-        showing.turn_over(self._state, self._tables, self._status, self._episodes, nothing)
+        showing.turn_over(self.state, self.tables, self._status, self._episodes, nothing)
         self._settle()
+        if self._beginnings_ms.any():
+            self._let_teacher_begin()
+            showing.turn_over(self.state, self.tables, self._status, self._episodes, nothing)
+            self._settle()
         if self._foreseen is not None and not self.imitating:
-            self._foreseen.begin(self._state, self._tables)
+            self._foreseen.begin()
+
+    def _let_teacher_begin(self) -> None:
+        """Environments that all stood at the same point of an episode would teach one thing at a time."""
+        assert self._foresight is not None
+        until_ms = self.state.scalar[:, NOW] + self._beginnings_ms[self._episodes.row]
+        going = True
+        while going:
+            self._foresight.play_until(self.state, self.tables, self._status, until_ms, self._parameters)
+            going = bool((self._status == events.NEED_SLOTS).any())
+            self._settle()
 
     def show(self, screen: Screen) -> None:
         """Fill this shard's rows of the screen, the teacher's labels among them."""
-        showing.show(self._state, self._tables, self._status, self._bits, self._episodes, screen)
-        if self._label is not None:
-            self._label(self._state, self._tables, self._status, screen, self._limits, self._parameters)
+        scratch = np.empty(self.state.slots.shape[1])
+        showing.show(self.state, self.tables, self._status, self._known, self._episodes, screen, scratch)
+        if self._label is not None and (self._labelled or self.imitating):
+            self._label(self.state, self.tables, self._status, screen, self._limits, self._parameters)
 
     def step(
         self, answers: NDArray[np.int32], slots: NDArray[np.int64], stages: int, outcomes: Outcomes
     ) -> None:
         """Carry out the answers, take the rewards, begin new episodes where one has ended."""
-        showing.read_actions(self._state, self._status, slots, stages, answers, self._limits, self._actions)
+        showing.read_actions(self.state, self._status, slots, stages, answers, self._limits, self._actions)
         if self._foreseen is not None and not self.imitating:
-            self._foreseen.note(self._state, self._tables, self._status, self._actions)
-        replay.step_many(self._state, self._tables, self._status, self._actions)
+            self._foreseen.note(self._status, self._actions)
+        replay.step_many(self.state, self.tables, self._status, self._actions)
         self._settle()
-        showing.turn_over(self._state, self._tables, self._status, self._episodes, outcomes)
+        showing.turn_over(self.state, self.tables, self._status, self._episodes, outcomes)
         self._settle()
         if self._foreseen is not None and self.imitating:
             outcomes.cost_ms[:] = 0
         elif self._foreseen is not None:
-            self._foreseen.compare(self._state, self._tables, outcomes)
+            self._foreseen.compare(outcomes)
+
+    def grow(self) -> None:
+        """Make room for twice as many jobs in the system."""
+        rows = [State._make(field[index] for field in self.state) for index in range(self._size)]
+        grown = [grow(row, self.tables) for row in rows]
+        self.state = State._make(np.stack(fields) for fields in zip(*grown, strict=True))
 
     def _settle(self) -> None:
         """Make room for more jobs in the system, or say why an environment cannot go on."""
         if not self._status.any():
             return
         while (waiting := np.flatnonzero(self._status == events.NEED_SLOTS)).size:
-            rows = [State._make(field[index] for field in self._state) for index in range(self._size)]
-            grown = [grow(row, self._tables) for row in rows]
-            self._state = State._make(np.stack(fields) for fields in zip(*grown, strict=True))
+            self.grow()
             for index in waiting.tolist():
-                row = State._make(field[index] for field in self._state)
-                self._status[index] = events.advance(row, self._tables)
+                row = State._make(field[index] for field in self.state)
+                self._status[index] = events.advance(row, self.tables)
         wrong = np.flatnonzero((self._status == events.STUCK) | (self._status == replay.ILLEGAL))
         if wrong.size:
             raise ActionError(
@@ -327,9 +366,11 @@ class _Foreseen:
     Whoever does as the teacher does changes nothing that was foreseen: most decisions need no look.
     """
 
-    def __init__(self, course: Course, size: int) -> None:
+    def __init__(self, shard: _Shard, size: int) -> None:
+        course = shard.course
         assert course.teacher is not None
-        self._look, self._does_the_same = look_ahead_with(course.teacher.function)
+        self._shard = shard
+        self._foresight = foresight_of(course.teacher.function)
         self._parameters = np.array(course.teacher.values, np.float64)
         self._reach_ms = int(1000 * course.look_ahead_s)
         self._every = course.look_every
@@ -341,48 +382,54 @@ class _Foreseen:
         self._same = np.ones(size, np.bool_)
         self._scratch: State | None = None
 
-    def begin(self, state: State, tables: Tables) -> None:
+    def begin(self) -> None:
         """Look ahead everywhere."""
-        self._reach_out(state, tables, np.ones(len(self._costs), np.bool_))
+        self._reach_out(np.ones(len(self._costs), np.bool_))
 
-    def note(
-        self, state: State, tables: Tables, status: NDArray[np.int64], actions: NDArray[np.int64]
-    ) -> None:
+    def note(self, status: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
         """Find out who is about to do something else than the teacher would."""
-        self._does_the_same(state, tables, status, actions, self._parameters, self._same)
+        shard = self._shard
+        self._foresight.does_the_same(
+            shard.state, shard.tables, status, actions, self._parameters, self._same
+        )
 
-    def compare(self, state: State, tables: Tables, outcomes: Outcomes) -> None:
+    def compare(self, outcomes: Outcomes) -> None:
         """Look again where it is due, and rewrite the costs of the last decisions."""
         self._now_ms += outcomes.elapsed_ms
         self._owed_ms += outcomes.cost_ms
         self._decisions += ~self._same | (self._decisions > 0)
         short = self._now_ms + self._reach_ms > self._until_ms
-        # Within one moment nothing is lost by waiting.
-        awake = ~outcomes.ended & (outcomes.elapsed_ms > 0)
-        due = awake & (self._decisions > 0) & (short | (self._decisions >= self._every))
+        going = ~outcomes.ended
+        due = going & (self._decisions > 0) & (short | (self._decisions >= self._every))
         before = self._costs.copy()
-        self._look_ahead(state, tables, due)
+        self._look_ahead(due)
         charged = due | (outcomes.ended & (self._decisions > 0))
         beyond = self._owed_ms + np.where(outcomes.ended, 0, self._costs) - before
         outcomes.cost_ms[:] = np.where(charged & (self._now_ms <= self._until_ms), beyond, 0)
         self._owed_ms[charged] = self._decisions[charged] = 0
-        self._reach_out(state, tables, outcomes.ended | (awake & short))
+        self._reach_out(outcomes.ended | (going & short))
 
-    def _reach_out(self, state: State, tables: Tables, chosen: NDArray[np.bool_]) -> None:
+    def _reach_out(self, chosen: NDArray[np.bool_]) -> None:
         self._owed_ms[chosen] = self._decisions[chosen] = 0
-        self._now_ms[chosen] = state.scalar[chosen, NOW]
+        self._now_ms[chosen] = self._shard.state.scalar[chosen, NOW]
         self._until_ms[chosen] = self._now_ms[chosen] + 2 * self._reach_ms
-        self._look_ahead(state, tables, chosen)
+        self._look_ahead(chosen)
 
-    def _look_ahead(self, state: State, tables: Tables, chosen: NDArray[np.bool_]) -> None:
-        if not chosen.any():
-            return
-        shapes = (state.slots.shape, state.jobs.shape)
-        if self._scratch is None or (self._scratch.slots.shape, self._scratch.jobs.shape) != shapes:
-            self._scratch = State._make(np.empty_like(field) for field in state)
-        for field, copy in zip(state, self._scratch, strict=True):
-            copy[chosen] = field[chosen]
-        self._look(self._scratch, tables, chosen, self._until_ms, self._parameters, self._costs)
+    def _look_ahead(self, chosen: NDArray[np.bool_]) -> None:
+        going = chosen.any()
+        while going:
+            state = self._shard.state
+            shapes = (state.slots.shape, state.jobs.shape)
+            if self._scratch is None or (self._scratch.slots.shape, self._scratch.jobs.shape) != shapes:
+                self._scratch = State._make(np.empty_like(field) for field in state)
+            for field, copy in zip(state, self._scratch, strict=True):
+                copy[chosen] = field[chosen]
+            self._foresight.cost_to_go(
+                self._scratch, self._shard.tables, chosen, self._until_ms, self._parameters, self._costs
+            )
+            going = bool((self._costs[chosen] == NO_ROOM).any())
+            if going:
+                self._shard.grow()
 
 
 TRAINING_SEEDS = 900_000

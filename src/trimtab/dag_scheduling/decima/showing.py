@@ -31,10 +31,32 @@ from trimtab.dag_scheduling.simulator.state import (
 )
 from trimtab.dag_scheduling.simulator.tables import Tables
 
-__all__ = ["FUTURE_WINDOWS_S", "Episodes", "Outcomes", "Screen", "label", "read_actions", "show", "turn_over"]
+__all__ = ["FUTURE_WINDOWS_S", "Drawn", "Episodes", "Outcomes", "Screen"]
+__all__ += ["drawn", "label", "read_actions", "show", "turn_over"]
 
+NO_USE = v.NO_USE
 FUTURE_WINDOWS_S = np.array([20.0, 60.0, 200.0, 600.0])
 """The critic is told how many jobs, and how much work, arrive within each of these."""
+
+
+class Drawn(NamedTuple):
+    """What never changes about a profile, in the form in which it is shown."""
+
+    children: NDArray[np.uint32]  # [rows, words], see `view.child_words`
+    task_log: NDArray[np.int16]  # by row: usual task duration, as it is stored
+    slowdown_log: NDArray[np.int16]
+    work_s: NDArray[np.float64]  # by template
+
+
+def drawn(t: Tables, words: int) -> Drawn:
+    """Logarithms take longer than all the rest of showing a stage: they are taken once."""
+    work_ms = np.add.reduceat(t.rows["tasks"] * t.rows["task_ms"], t.stage_offset[:-1])
+    return Drawn(
+        children=v.child_words(t.child_offset, t.child, words),
+        task_log=v.stored_log(1.0 + t.rows["task_ms"]),
+        slowdown_log=v.stored_log(t.slowdown),
+        work_s=work_ms / 1000.0,
+    )
 
 
 class Screen(NamedTuple):
@@ -109,16 +131,22 @@ def begin(s: State, t: Tables, index: int, episodes: Episodes) -> int:
 
 @jit
 def show(
-    batch: State, t: Tables, status: np.ndarray, bits: np.ndarray, episodes: Episodes, screen: Screen
+    batch: State,
+    t: Tables,
+    status: np.ndarray,
+    known: Drawn,
+    episodes: Episodes,
+    screen: Screen,
+    scratch: np.ndarray,
 ) -> None:
-    """Fill the screen for every environment that has a decision to make."""
+    """Fill the screen for every environment that has a decision to make; `scratch` has a number per slot."""
     for index in range(len(status)):
         if status[index] == DECIDE:
             s = environment(batch, index)
-            choose_jobs(s, t, screen.jobs.shape[1], screen.slots[index])
-            show_stages(s, t, bits, screen, index)
+            choose_jobs(s, t, screen.slots[index], scratch)
+            show_stages(s, t, known, screen, index)
             show_cluster(s, t, screen, index)
-            show_future(s, t, episodes.jobs[episodes.row[index]], screen.future[index])
+            show_future(s, known.work_s, episodes.jobs[episodes.row[index]], screen.future[index])
             screen.sequence[index] = episodes.seed[episodes.row[index]]
 
 
@@ -143,40 +171,41 @@ def has_choice(s: State, t: Tables, slot: int) -> bool:
 
 
 @jit
-def choose_jobs(s: State, t: Tables, room: int, slots: np.ndarray) -> None:
+def choose_jobs(s: State, t: Tables, slots: np.ndarray, work: np.ndarray) -> None:
     """Jobs in order of arrival; if there are too many, the source and those with least work left."""
+    room = len(slots)
     active = s.scalar[ACTIVE]
     slots[:] = NOWHERE
     if active <= room:
         for place in range(active):
             slots[place] = s.slots["active"][place]
         return
-    bound = -1.0
     source = s.scalar[SOURCE_JOB]
     with_source = source != NOWHERE and (room > 1 or has_choice(s, t, source))
+    taken = 0
     if with_source:
         slots[0] = source
-    taken = 1 if with_source else 0
+        taken = 1
+    for place in range(active):
+        slot = s.slots["active"][place]
+        # Jobs that can use nothing now come last; equal amounts of work are told apart by place.
+        work[place] = job_work_left(s, slot) + place * 1e-3
+        if not has_choice(s, t, slot):
+            work[place] += NO_USE
+        if with_source and slot == source:
+            work[place] = math.inf
     while taken < room:
-        best = NOWHERE
-        least = math.inf
-        for place in range(active):
-            slot = s.slots["active"][place]
-            # Jobs that can use nothing now come last; equal amounts of work are told apart by place.
-            work = job_work_left(s, slot) + place * 1e-3
-            if not has_choice(s, t, slot):
-                work += 1e12
-            if not (with_source and slot == slots[0]) and bound < work < least:
-                best, least = slot, work
-        if best == NOWHERE:
-            return
-        slots[taken] = best
+        least = 0
+        for place in range(1, active):
+            if work[place] < work[least]:
+                least = place
+        slots[taken] = s.slots["active"][least]
+        work[least] = math.inf
         taken += 1
-        bound = least
 
 
 @jit
-def show_stages(s: State, t: Tables, bits: np.ndarray, screen: Screen, index: int) -> None:
+def show_stages(s: State, t: Tables, known: Drawn, screen: Screen, index: int) -> None:
     stages = screen.stages[index]
     children = screen.children[index]
     jobs = screen.jobs[index]
@@ -197,20 +226,24 @@ def show_stages(s: State, t: Tables, bits: np.ndarray, screen: Screen, index: in
             stage = first + position
             place = s.stages["row"][stage]
             total += s.stages["tasks"][stage] * s.stages["expected_ms"][stage]
-            show_stage(s, t, stage, stages[row, position])
-            for word in range(bits.shape[1]):
-                children[row, position, word] = bits[place, word]
+            show_stage(s, t, known, stage, stages[row, position])
+            for word in range(known.children.shape[1]):
+                children[row, position, word] = known.children[place, word]
         jobs[row, v.TOTAL_WORK_S] = total / 1000.0
 
 
 @jit
-def show_stage(s: State, t: Tables, stage: int, fields: np.ndarray) -> None:
+def show_stage(s: State, t: Tables, known: Drawn, stage: int, fields: np.ndarray) -> None:
+    row = s.stages["row"][stage]
     fields[v.UNSTARTED] = min(s.stages["unstarted"][stage], v.LARGEST_COUNT)
     fields[v.RUNNING] = min(s.stages["running"][stage], v.LARGEST_COUNT)
     fields[v.DEMAND] = min(max(s.stages["demand"][stage], 0), v.LARGEST_COUNT)
-    fields[v.TASK_MS] = np.rint(v.LOG_SCALE * math.log2(1.0 + s.stages["expected_ms"][stage]))
+    if t.learned:
+        fields[v.TASK_MS] = np.rint(v.LOG_SCALE * math.log2(1.0 + s.stages["expected_ms"][stage]))
+    else:
+        fields[v.TASK_MS] = known.task_log[row]
     fields[v.MEMORY] = np.rint(v.MEMORY_SCALE * s.stages["memory"][stage])
-    fields[v.SLOWDOWN] = np.rint(v.LOG_SCALE * math.log2(t.slowdown[s.stages["row"][stage]]))
+    fields[v.SLOWDOWN] = known.slowdown_log[row]
     flags = 0
     if s.stages["runnable"][stage]:
         flags += v.RUNNABLE_FLAG
@@ -219,7 +252,7 @@ def show_stage(s: State, t: Tables, stage: int, fields: np.ndarray) -> None:
         for executor_class in range(len(s.free_executors)):
             fits = s.stages["memory"][stage] <= t.class_memory[executor_class]
             if fits and s.free_executors[executor_class] > 0:
-                flags += 1 << (2 + executor_class)
+                flags += 1 << (v.CLASS_BITS + executor_class)
     fields[v.FLAGS] = flags
 
 
@@ -237,7 +270,7 @@ def show_cluster(s: State, t: Tables, screen: Screen, index: int) -> None:
 
 
 @jit
-def show_future(s: State, t: Tables, jobs: int, future: np.ndarray) -> None:
+def show_future(s: State, work_s: np.ndarray, jobs: int, future: np.ndarray) -> None:
     """Jobs and work (in cluster-seconds) that arrive within each window; logarithms."""
     windows = len(FUTURE_WINDOWS_S)
     count = 0
@@ -246,13 +279,11 @@ def show_future(s: State, t: Tables, jobs: int, future: np.ndarray) -> None:
     for window in range(windows):
         until = s.scalar[NOW] + 1000.0 * FUTURE_WINDOWS_S[window]
         while job < jobs and s.jobs["arrival_ms"][job] <= until:
-            kind = s.jobs["template"][job]
-            for row in range(t.stage_offset[kind], t.stage_offset[kind + 1]):
-                work += t.rows["tasks"][row] * t.rows["task_ms"][row]
+            work += work_s[s.jobs["template"][job]]
             count += 1
             job += 1
         future[window] = math.log1p(count) / 3.0
-        future[windows + window] = math.log1p(work / 1000.0 / len(s.executors["located"])) / 4.0
+        future[windows + window] = math.log1p(work / len(s.executors["located"])) / 4.0
 
 
 @jit

@@ -26,6 +26,7 @@ from trimtab.dag_scheduling.decima.rollouts import (
     RolloutEnvironment,
     random_choices,
 )
+from trimtab.dag_scheduling.episode import Episode
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
@@ -69,6 +70,7 @@ class CourseSettings(Settings):
         description="Judge decisions against the teacher playing on for so many seconds; 0: do not.",
     )
     look_every: int = Field(default=1, ge=1, le=1000, description="Look once for so many decisions.")
+    weight: int = Field(default=1, ge=1, le=100, description="Share of the environments, relative to others.")
     sequences: int = Field(
         default=0, ge=0, le=TRAINING_SEEDS, description="Practise only so many workloads; 0: ever new ones."
     )
@@ -142,7 +144,9 @@ class DecimaTask:
             seed=settings.training.seed,
             start=None if start is None else self._checked(start),
         )
-        self._courses = [_course(one) for one in settings.courses]
+        self._courses = [
+            _course(one, staggered=not settings.training.whole_episodes) for one in settings.courses
+        ]
         self._best = jax.jit(self.agent.best)
 
     def _checked(self, start: Bundle) -> Any:
@@ -172,23 +176,26 @@ class DecimaTask:
                 size=s.environments,
                 rollouts=s.rollouts,
                 jobs_shown=s.jobs_shown,
+                labelled=s.training.anchor > 0,
                 threads=s.threads,
             )
             for _ in range(s.lanes)
         ]
 
     def score(self, parameters: Any) -> dict[str, float]:
-        """Mean cost over that of the teacher on the same validation workloads, averaged over courses."""
+        """Mean cost over that of the teacher on the same validation workloads, averaged by weight."""
         costs = self.validation_costs(parameters).sum(1)
         ratios = costs / self._rule_costs["teacher"]
         over_fair = costs / self._rule_costs["fair"]
-        return {"score": float(ratios.mean()), "over_fair": float(over_fair.mean())} | {
-            f"course_{number}": float(ratio) for number, ratio in enumerate(ratios)
-        }
+        weights = [course.weight for course in self._courses]
+        return {
+            "score": float(np.average(ratios, weights=weights)),
+            "over_fair": float(np.average(over_fair, weights=weights)),
+        } | {f"course_{number}": float(ratio) for number, ratio in enumerate(ratios)}
 
     def validation_costs(self, parameters: Any) -> np.ndarray:
         """Play whole episodes with the likeliest actions: [courses, seeds] in job-seconds."""
-        courses = [replace(course, look_ahead_s=0.0) for course in self._courses]
+        courses = [replace(course, look_ahead_s=0.0, weight=1) for course in self._courses]
         seeds = list(self._validation_seeds)
         size = len(seeds) * len(courses)
         playing = RolloutEnvironment(courses, self.design, size=size, jobs_shown=self.settings.jobs_shown)
@@ -209,6 +216,7 @@ class DecimaTask:
             "kind": "decima",
             "design": asdict(self.design),
             "most_executors": self._most,
+            "jobs_shown": self.settings.jobs_shown,
             "courses": [course.model_dump(mode="json") for course in self.settings.courses],
         }
 
@@ -222,12 +230,12 @@ class DecimaTask:
         seeds = self._validation_seeds
         fair = [replace(course, teacher=Rule("fair", heuristics.fair)) for course in self._courses]
         return {
-            "teacher": np.array([_rule_costs(course, seeds)[0].sum() for course in self._courses]),
-            "fair": np.array([_rule_costs(course, seeds)[0].sum() for course in fair]),
+            "teacher": np.array([_costs(_played(course, seeds)).sum() for course in self._courses]),
+            "fair": np.array([_costs(_played(course, seeds)).sum() for course in fair]),
         }
 
 
-def _course(settings: CourseSettings) -> Course:
+def _course(settings: CourseSettings, *, staggered: bool) -> Course:
     def draw(seed: int) -> Workload:
         return draw_workload(
             settings.workload, executors=settings.cluster.executors, seed=seed, part="training"
@@ -243,19 +251,25 @@ def _course(settings: CourseSettings) -> Course:
         sequences=settings.sequences,
         look_ahead_s=settings.look_ahead_s,
         look_every=settings.look_every,
+        weight=settings.weight,
     )
-    return replace(course, cost_scale_s=_usual_cost_s(course))
+    episodes = _played(course, range(4))
+    length_s = float(np.mean([episode.makespan_ms for episode in episodes])) / 1000.0
+    return replace(
+        course,
+        cost_scale_s=_usual_cost_s(course, episodes),
+        usual_length_s=length_s if staggered else 0.0,
+    )
 
 
-def _usual_cost_s(course: Course) -> float:
+def _usual_cost_s(course: Course, episodes: Sequence[Episode]) -> float:
     """What a decision costs, so that courses weigh alike: as it is, or its spread beyond the teacher's."""
     if course.look_ahead_s == 0:
-        costs, decisions = _rule_costs(course, range(4))
-        return float(costs.sum() / decisions)
+        return float(_costs(episodes).sum() / sum(episode.decisions for episode in episodes))
     beyond = []
     random = np.random.default_rng(0)
     playing = RolloutEnvironment(
-        [course], Design(classes=len(course.cluster.class_memory)), size=8, jobs_shown=20
+        [replace(course, weight=1)], Design(classes=len(course.cluster.class_memory)), size=8, jobs_shown=20
     )
     playing.reset_to(range(8))
     for _ in range(160):
@@ -267,8 +281,11 @@ def _usual_cost_s(course: Course) -> float:
     return max(float(np.std(beyond)), 1e-3)
 
 
-def _rule_costs(course: Course, seeds: Sequence[int]) -> tuple[np.ndarray, int]:
+def _played(course: Course, seeds: Sequence[int]) -> list[Episode]:
+    """The workloads of these seeds, played by the teacher."""
     assert course.teacher is not None
-    episodes = [simulate(course.draw(seed), course.teacher, course.cluster, seed=seed) for seed in seeds]
-    costs = np.array([-episode.reward / 1000.0 for episode in episodes])
-    return costs, sum(episode.decisions for episode in episodes)
+    return [simulate(course.draw(seed), course.teacher, course.cluster, seed=seed) for seed in seeds]
+
+
+def _costs(episodes: Sequence[Episode]) -> np.ndarray:
+    return np.array([-episode.reward / 1000.0 for episode in episodes])

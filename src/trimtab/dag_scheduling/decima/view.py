@@ -21,6 +21,7 @@ from trimtab.dag_scheduling.problem import LEAVE_IDLE, Action, Snapshot
 
 __all__ = [
     "AGE_S",
+    "CLASS_BITS",
     "CLUSTER_FIELDS",
     "DEMAND",
     "EXECUTORS",
@@ -35,6 +36,7 @@ __all__ = [
     "MEMORY",
     "MEMORY_SCALE",
     "MOST_CLASSES",
+    "NO_USE",
     "PRESENT",
     "RUNNABLE_FLAG",
     "RUNNING",
@@ -49,13 +51,15 @@ __all__ = [
     "View",
     "action_of",
     "child_words",
+    "stored_log",
     "view_of",
     "words_for",
 ]
 
 # Fields of `stages`. Durations and slowdowns are stored as LOG_SCALE * log2, memory as MEMORY_SCALE * share.
 UNSTARTED, RUNNING, DEMAND, TASK_MS, MEMORY, SLOWDOWN, FLAGS, STAGE_FIELDS = range(8)
-RUNNABLE_FLAG, SCHEDULABLE_FLAG = 1, 2  # of FLAGS
+RUNNABLE_FLAG, SCHEDULABLE_FLAG, CLASS_BITS = 1, 2, 2  # of FLAGS; from this bit on, one for each class
+NO_USE = 1e12  # more work than any job has
 LOG_SCALE = 1024.0  # a step is 0.07 %
 MEMORY_SCALE = 4096.0
 LARGEST_COUNT = 32767
@@ -89,6 +93,11 @@ def words_for(stages: int) -> int:
     return (stages + 31) // 32
 
 
+def stored_log(values: NDArray[np.float64]) -> NDArray[np.int16]:
+    """Durations and slowdowns as they are stored."""
+    return np.rint(LOG_SCALE * np.log2(values)).astype(np.int16)
+
+
 def child_words(child_offset: NDArray[np.int64], child: NDArray[np.int64], words: int) -> NDArray[np.uint32]:
     """For each row of a profile, its children as bits: [rows, words]."""
     bits = np.zeros((len(child_offset) - 1, words), np.uint32)
@@ -97,34 +106,45 @@ def child_words(child_offset: NDArray[np.int64], child: NDArray[np.int64], words
     return bits
 
 
-def view_of(snapshot: Snapshot, bits: NDArray[np.uint32]) -> Shown:
-    """Show a snapshot to the network; `bits` are the `child_words` of its profile."""
+def view_of(snapshot: Snapshot, bits: NDArray[np.uint32], room: int = 0) -> Shown:
+    """Show a snapshot to the network; `bits` are the `child_words` of its profile.
+
+    Where more jobs than `room` (0: any number) are in the system, those are shown that the network was
+    shown in training: the one whose executors are offered, and those with least work left.
+    """
+    flags = _flags(snapshot)
     slots = snapshot.jobs
-    stages = int(snapshot.stage_count[slots].max())
+    if room and len(slots) > room:
+        slots = _chosen_jobs(snapshot, flags, room)
+    counts = snapshot.stage_count[slots]
+    stages = int(counts.max())
     position = np.arange(stages)
-    inside = position < snapshot.stage_count[slots][:, None]
+    inside = position < counts[:, None]
     number = np.where(inside, snapshot.first_stage[slots][:, None] + position, 0)
-    row = snapshot.profile_stage[number]
+    # `take` reads a table in a third of the time that an index in brackets needs.
+    row = snapshot.profile_stage.take(number)
+    task_ms = snapshot.task_ms.take(number)
     fields = np.zeros((len(slots), stages, STAGE_FIELDS), np.int16)
-    fields[..., UNSTARTED] = np.minimum(snapshot.unstarted[number], LARGEST_COUNT)
-    fields[..., RUNNING] = np.minimum(snapshot.running[number], LARGEST_COUNT)
-    fields[..., DEMAND] = np.clip(snapshot.demand[number], 0, LARGEST_COUNT)
-    fields[..., TASK_MS] = np.rint(LOG_SCALE * np.log2(1.0 + snapshot.task_ms[number]))
-    fields[..., MEMORY] = np.rint(MEMORY_SCALE * snapshot.memory[number])
-    fields[..., SLOWDOWN] = np.rint(LOG_SCALE * np.log2(snapshot.slowdown[row]))
-    fields[..., FLAGS] = _flags(snapshot)[number]
+    fields[..., UNSTARTED] = np.minimum(snapshot.unstarted.take(number), LARGEST_COUNT)
+    fields[..., RUNNING] = np.minimum(snapshot.running.take(number), LARGEST_COUNT)
+    fields[..., DEMAND] = np.clip(snapshot.demand.take(number), 0, LARGEST_COUNT)
+    fields[..., TASK_MS] = stored_log(1.0 + task_ms)
+    fields[..., MEMORY] = np.rint(MEMORY_SCALE * snapshot.memory.take(number))
+    fields[..., SLOWDOWN] = stored_log(snapshot.slowdown.take(row))
+    fields[..., FLAGS] = flags.take(number)
     fields[~inside] = 0
-    children = np.where(inside[..., None], bits[row], 0).astype(np.uint32)
+    children = np.where(inside[..., None], bits.take(row, 0), 0).astype(np.uint32)
     jobs = np.zeros((len(slots), JOB_FIELDS), np.float32)
     jobs[:, EXECUTORS] = snapshot.executors[slots] + snapshot.incoming[slots]
     jobs[:, SOURCE] = slots == snapshot.source_job
     jobs[:, AGE_S] = (snapshot.now_ms - snapshot.arrival_ms[slots]) / 1000.0
-    work_ms = np.where(inside, snapshot.tasks[number] * snapshot.task_ms[number], 0.0)
+    work_ms = np.where(inside, snapshot.tasks.take(number) * task_ms, 0.0)
     jobs[:, TOTAL_WORK_S] = work_ms.sum(1) / 1000.0
     jobs[:, PRESENT] = 1.0
+    hidden = len(snapshot.jobs) - len(slots)
     cluster = np.concatenate(
         [
-            [snapshot.executor_count, snapshot.may_idle, snapshot.arrival_gap_ms / 1000.0, 0.0],
+            [snapshot.executor_count, snapshot.may_idle, snapshot.arrival_gap_ms / 1000.0, hidden],
             snapshot.free_executors,
             snapshot.class_memory,
         ]
@@ -134,13 +154,29 @@ def view_of(snapshot: Snapshot, bits: NDArray[np.uint32]) -> Shown:
     )
 
 
+def _chosen_jobs(snapshot: Snapshot, flags: NDArray[np.int64], room: int) -> NDArray[np.int64]:
+    """As in `showing.choose_jobs`."""
+    slots = snapshot.jobs
+    counts, first = snapshot.stage_count[slots], snapshot.first_stage[slots]
+    position = np.arange(int(counts.max()))
+    inside = position < counts[:, None]
+    number = np.where(inside, first[:, None] + position, 0)
+    work = np.where(inside, snapshot.unstarted.take(number) * snapshot.task_ms.take(number), 0.0).sum(1)
+    useful = (inside & (flags.take(number) >= 1 << CLASS_BITS)).any(1)
+    order = work + 1e-3 * np.arange(len(slots)) + np.where(useful, 0.0, NO_USE)
+    source = np.flatnonzero(slots == snapshot.source_job)
+    if room > 1 or useful[source].any():
+        order[source] = -1.0
+    return slots[np.argsort(order)[:room]]
+
+
 def _flags(snapshot: Snapshot) -> NDArray[np.int64]:
     """Runnable, schedulable, and from the third bit on: may be chosen for this class."""
     flags = RUNNABLE_FLAG * snapshot.runnable + SCHEDULABLE_FLAG * snapshot.schedulable
     for executor_class, memory in enumerate(snapshot.class_memory):
         if snapshot.free_executors[executor_class] > 0:
             fits = snapshot.schedulable & (snapshot.memory <= memory)
-            flags = flags + (fits << (2 + executor_class))
+            flags = flags + (fits << (CLASS_BITS + executor_class))
     return flags
 
 
