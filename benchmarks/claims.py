@@ -139,7 +139,12 @@ CLAIMS = (
         "Training speed",
         "average DAG completion time 166 s at first, 89 s after 30,000 iterations",
         "decima-speed",
-        ("one H200: decisions per second in rollouts", "one H200: past Fair", "one H200: past every", "two CPU cores: past Fair"),
+        (
+            "one H200: decisions per second in rollouts",
+            "one H200: past Fair",
+            "one H200: past every",
+            "two CPU cores: past Fair",
+        ),
     ),
     Claim(
         "Inference speed",

@@ -1,8 +1,8 @@
 """`make bench-decima-ablations`: Decima without one of its parts, on streams at high load.
 
-The whole and three policies that lack a part were trained alike on streams: 100 iterations of imitation, 160 of
-reinforcement, the best on validation kept. The fourth is the policy trained on jobs that come all at once.
-Each must be worse than the whole by more than luck explains.
+The whole and three policies that lack a part were trained alike on streams: 100 iterations of imitation,
+160 of reinforcement, the best on validation kept. The fourth is the policy trained on jobs that come all at
+once. Each must be worse than the whole by more than luck explains.
 """
 
 from __future__ import annotations
