@@ -162,7 +162,7 @@ def _chosen_jobs(snapshot: Snapshot, flags: NDArray[np.int64], room: int) -> NDA
     inside = position < counts[:, None]
     number = np.where(inside, first[:, None] + position, 0)
     work = np.where(inside, snapshot.unstarted.take(number) * snapshot.task_ms.take(number), 0.0).sum(1)
-    useful = (inside & (flags.take(number) >= 1 << CLASS_BITS)).any(1)
+    useful = np.any(inside & (flags.take(number) >= 1 << CLASS_BITS), axis=1)
     order = work + 1e-3 * np.arange(len(slots)) + np.where(useful, 0.0, NO_USE)
     source = np.flatnonzero(slots == snapshot.source_job)
     if room > 1 or useful[source].any():
