@@ -280,6 +280,12 @@ def weighted_fair(snapshot: Snapshot, parameters: Parameters) -> Action:
     return send(snapshot, next_stage(snapshot, job), cap)
 
 
+def cap_by_work(snapshot: Snapshot, job: int, kappa: float, power: float) -> int:
+    """kappa * (the job's executor-seconds)^power executors, between one and all."""
+    cap = math.ceil(kappa * (total_work(snapshot, job) / 1000.0) ** power)
+    return min(max(1, cap), snapshot.executor_count)
+
+
 def capped_srpt(snapshot: Snapshot, parameters: Parameters) -> Action:
     """Least remaining work first, each job capped at kappa * (its executor-seconds)^power executors.
 
@@ -296,8 +302,7 @@ def capped_srpt(snapshot: Snapshot, parameters: Parameters) -> Action:
         if next_stage(snapshot, job) == NOWHERE:
             continue
         left = work_left(snapshot, job)
-        cap = math.ceil(kappa * (total_work(snapshot, job) / 1000.0) ** power)
-        cap = min(max(1, cap), snapshot.executor_count)
+        cap = cap_by_work(snapshot, job, kappa, power)
         within = executors_of(snapshot, job) < cap
         if job == snapshot.source_job and (stay >= 2 or (stay >= 1 and within)):
             best, best_cap = job, cap if within else snapshot.executor_count
@@ -328,8 +333,7 @@ def packed_srpt(snapshot: Snapshot, parameters: Parameters) -> Action:
     least_spare = math.inf
     for job in snapshot.jobs:
         left = work_left(snapshot, job) * (loyalty if job == snapshot.source_job else 1.0)
-        cap = math.ceil(kappa * (total_work(snapshot, job) / 1000.0) ** power)
-        cap = min(max(1, cap), snapshot.executor_count)
+        cap = cap_by_work(snapshot, job, kappa, power)
         within = executors_of(snapshot, job) < cap
         first = snapshot.first_stage[job]
         for stage in range(first, first + snapshot.stage_count[job]):

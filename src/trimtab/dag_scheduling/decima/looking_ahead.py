@@ -1,8 +1,9 @@
 """Compiled: what would the rest cost, if a rule decided everything from here on?
 
-The engine is fast enough to answer by playing on: the rest of a batch takes less than a millisecond. The
+The engine is fast enough to answer by playing on: the rest of a batch takes one or two milliseconds. The
 answer knows the very jobs and luck to come, which no decision can change, so as a baseline it is
-input-dependent (ICLR'19) and leaves the gradient unbiased; what noise it leaves is that of a chaotic future.
+input-dependent (ICLR'19). To the end it leaves the gradient unbiased, with the noise of a chaotic future; a
+shorter look is quieter, and as wrong as its estimate of the rest.
 """
 
 from __future__ import annotations

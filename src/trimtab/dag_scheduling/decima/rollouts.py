@@ -20,7 +20,7 @@ from trimtab.core.randomness import exponential, integers, split, uniform
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima import showing
 from trimtab.dag_scheduling.decima import view as v
-from trimtab.dag_scheduling.decima.looking_ahead import NO_ROOM, foresight_of
+from trimtab.dag_scheduling.decima.looking_ahead import NO_ROOM, Foresight, foresight_of
 from trimtab.dag_scheduling.decima.network import Design, limits_of
 from trimtab.dag_scheduling.decima.showing import FUTURE_WINDOWS_S, Episodes, Outcomes, Screen
 from trimtab.dag_scheduling.heuristics import Rule
@@ -232,7 +232,10 @@ class _Shard:
         self._label = None if course.teacher is None else _labeller(course.teacher.function)
         self._parameters = np.array(() if course.teacher is None else course.teacher.values, np.float64)
         self._foresight = None if course.teacher is None else foresight_of(course.teacher.function)
-        self._foreseen = _Foreseen(self, size) if course.look_ahead_s > 0 else None
+        self._foreseen: _Foreseen | None = None
+        if course.look_ahead_s > 0:
+            assert self._foresight is not None
+            self._foreseen = _Foreseen(self, self._foresight, self._parameters, size)
         self.imitating = False
 
     def place(self, shards: Sequence[_Shard], each: int) -> slice:
@@ -360,18 +363,17 @@ class _Foreseen:
 
     Of every few decisions (`look_every`) the last one is charged: what they all cost, plus what the
     teacher foresees now, minus what it foresaw before them. Over an episode that adds up to its cost
-    minus the teacher's. Where looking to the end takes too long, both foresights reach to the same
-    moment, which moves on in jumps; who sleeps beyond that moment is charged nothing.
+    minus the teacher's. Short of the end, both foresights reach to the same moment, which moves on in
+    jumps, and estimate the rest; who sleeps beyond that moment is charged nothing.
 
     Whoever does as the teacher does changes nothing that was foreseen: most decisions need no look.
     """
 
-    def __init__(self, shard: _Shard, size: int) -> None:
+    def __init__(
+        self, shard: _Shard, foresight: Foresight, parameters: NDArray[np.float64], size: int
+    ) -> None:
         course = shard.course
-        assert course.teacher is not None
-        self._shard = shard
-        self._foresight = foresight_of(course.teacher.function)
-        self._parameters = np.array(course.teacher.values, np.float64)
+        self._shard, self._foresight, self._parameters = shard, foresight, parameters
         self._reach_ms = int(1000 * course.look_ahead_s)
         self._every = course.look_every
         self._costs = np.zeros(size, np.int64)

@@ -34,7 +34,6 @@ from trimtab.dag_scheduling.simulator.tables import Tables
 __all__ = ["FUTURE_WINDOWS_S", "Drawn", "Episodes", "Outcomes", "Screen"]
 __all__ += ["drawn", "label", "read_actions", "show", "turn_over"]
 
-NO_USE = v.NO_USE
 FUTURE_WINDOWS_S = np.array([20.0, 60.0, 200.0, 600.0])
 """The critic is told how many jobs, and how much work, arrive within each of these."""
 
@@ -191,7 +190,7 @@ def choose_jobs(s: State, t: Tables, slots: np.ndarray, work: np.ndarray) -> Non
         # Jobs that can use nothing now come last; equal amounts of work are told apart by place.
         work[place] = job_work_left(s, slot) + place * 1e-3
         if not has_choice(s, t, slot):
-            work[place] += NO_USE
+            work[place] += v.NO_USE
         if with_source and slot == source:
             work[place] = math.inf
     while taken < room:

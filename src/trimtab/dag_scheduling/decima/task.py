@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from trimtab.core.bundle import Bundle
-from trimtab.core.errors import SettingsError
+from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.settings import Field, Settings, load_settings
 from trimtab.dag_scheduling import heuristics
 from trimtab.dag_scheduling.cluster import Cluster
@@ -35,7 +35,8 @@ from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workl
 from trimtab.learning.agent import Agent
 from trimtab.learning.settings import TrainingSettings
 
-__all__ = ["CourseSettings", "DecimaSettings", "DecimaTask", "NetworkSettings", "load_preset", "preset_names"]
+__all__ = ["CourseSettings", "DecimaSettings", "DecimaTask", "NetworkSettings"]
+__all__ += ["load_preset", "preset_names", "teacher_of"]
 
 
 class NetworkSettings(Settings):
@@ -235,19 +236,27 @@ class DecimaTask:
         }
 
 
+def teacher_of(course: CourseSettings, field: str = "teacher") -> Rule:
+    """The rule a course is taught by; `field` is what a refusal calls the setting."""
+    try:
+        teacher = make_policy(course.teacher)
+    except TrimtabError as error:
+        raise SettingsError(f"{field} = {course.teacher}: {error}") from None
+    if not isinstance(teacher, Rule):
+        raise SettingsError(f"{field} = {course.teacher}: is not a rule; name one of `trimtab policies`")
+    return teacher
+
+
 def _course(settings: CourseSettings, *, staggered: bool) -> Course:
     def draw(seed: int) -> Workload:
         return draw_workload(
             settings.workload, executors=settings.cluster.executors, seed=seed, part="training"
         )
 
-    teacher = make_policy(settings.teacher)
-    if not isinstance(teacher, Rule):
-        raise SettingsError(f"teacher {settings.teacher!r} is not a rule; name one of `trimtab policies`")
     course = Course(
         settings.cluster,
         draw,
-        teacher,
+        teacher_of(settings),
         sequences=settings.sequences,
         look_ahead_s=settings.look_ahead_s,
         look_every=settings.look_every,

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.core.bundle import Bundle, load_tensors, save_bundle, unflatten
-from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.errors import TrimtabError
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.dag_scheduling.decima.network import Design
 from trimtab.dag_scheduling.decima.policy import make_bundle
 from trimtab.dag_scheduling.decima.rollouts import split_lane
-from trimtab.dag_scheduling.decima.task import DecimaSettings, DecimaTask
-from trimtab.dag_scheduling.heuristics import Rule
-from trimtab.dag_scheduling.policies import make_policy
+from trimtab.dag_scheduling.decima.task import DecimaSettings, DecimaTask, teacher_of
 from trimtab.learning.training import BEST, STATE, Progress, train
 
 __all__ = ["bundle_of_run", "check_settings", "is_finished", "save_bundle_of_run", "train_decima"]
@@ -27,22 +25,13 @@ ASKED_FOR = "decima.toml"
 def check_settings(settings: DecimaSettings) -> None:
     """Refuse in a second what making the task would refuse after minutes of compiling."""
     for number, course in enumerate(settings.courses):
-        _check_teacher(course.teacher, f"courses.{number}.teacher")
+        teacher_of(course, f"courses.{number}.teacher")
     split_lane(
         [course.weight for course in settings.courses],
         size=settings.environments,
         rollouts=settings.rollouts,
         threads=settings.threads,
     )
-
-
-def _check_teacher(name: str, field: str) -> None:
-    try:
-        teacher = make_policy(name)
-    except TrimtabError as error:
-        raise SettingsError(f"{field} = {name}: {error}") from None
-    if not isinstance(teacher, Rule):
-        raise SettingsError(f"{field} = {name}: is not a rule; name one of `trimtab policies`")
 
 
 def train_decima(
