@@ -11,7 +11,7 @@ import time
 
 from benchmarks.decima_settings import finish_after, learned, play_jct_s, reported, surely_above_one
 from benchmarks.results import Row
-from trimtab.benchmark.suites import StreamSuite, StreamWorkload
+from trimtab.benchmark.dag_scheduling.suites import StreamSuite, StreamWorkload
 from trimtab.core.statistics import mean_interval
 from trimtab.dag_scheduling.policies import DagPolicy
 

@@ -30,8 +30,8 @@ from benchmarks.decima_settings import (
 )
 from benchmarks.published_setting import CLUSTER, published_profile
 from benchmarks.results import Row
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite, DagSuite
 from trimtab.benchmark.playing import Workers
-from trimtab.benchmark.suites import BatchSuite, DagSuite
 from trimtab.benchmark.tune import tune
 from trimtab.core.statistics import mean_interval
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy

@@ -22,7 +22,7 @@ from benchmarks.decima_settings import (
     tuned_rules,
 )
 from benchmarks.results import Row
-from trimtab.benchmark.suites import BatchSuite, MultiResourceSuite
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite, MultiResourceSuite
 from trimtab.core.statistics import mean_interval
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy

@@ -21,7 +21,7 @@ from tests.dag_scheduling.optimum import optimal_total_jct_ms
 
 from benchmarks.decima_settings import PROCESSES, finish_after, learned, reported, tuned_rules
 from benchmarks.results import Row
-from trimtab.benchmark.suites import BatchSuite
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite
 from trimtab.core.statistics import mean_interval
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.network import Design, new_network

@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks.decima_settings import finish_after, learned, reported
 from benchmarks.results import Row, at_most
-from trimtab.benchmark.suites import FIRST_TEST_SEED, BatchSuite
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite
+from trimtab.benchmark.suite import FIRST_TEST_SEED
 from trimtab.dag_scheduling.decima.agent import decima_agent
 from trimtab.dag_scheduling.decima.network import limit_scores, stage_scores
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy

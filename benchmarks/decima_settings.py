@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.results import ROOT, Row, finish
-from trimtab.benchmark.playing import Unit, play_units
-from trimtab.benchmark.suites import BatchSuite, DagSuite, Scenario
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite, DagSuite
+from trimtab.benchmark.playing import play_units, units_of
+from trimtab.benchmark.suite import Scenario
 from trimtab.benchmark.tuned import shipped_tuned_values
 from trimtab.core.errors import TrimtabError
 from trimtab.core.settings import Field
@@ -74,9 +75,11 @@ def play(
 ) -> dict[str, list[Episode]]:
     """All policies on the same test seeds of one scenario; episodes by label, in the order of the seeds."""
     where = scenario or suite.scenarios()[0]
-    units = [Unit(suite, where, seed, tuple(policies.values())) for seed in suite.test_seeds()]
+    units = units_of(suite, where, suite.test_seeds(), tuple(policies.values()))
     played = play_units(units, processes=PROCESSES)
-    return {label: [episodes[place] for episodes in played] for place, label in enumerate(policies)}
+    return {
+        label: [episode for unit in played for episode in unit[place]] for place, label in enumerate(policies)
+    }
 
 
 def mean_jct_s(episodes: Sequence[Episode]) -> Numbers:

@@ -22,7 +22,7 @@ from benchmarks.decima_settings import (
     reported,
 )
 from benchmarks.results import Row
-from trimtab.benchmark.suites import BatchSuite, StreamSuite, StreamWorkload
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite, StreamSuite, StreamWorkload
 from trimtab.core.statistics import mean_interval
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy
 from trimtab.dag_scheduling.policies import DagPolicy, make_policy

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchmarks.results import ROOT
 from trimtab.benchmark.compare import compare, line_up
-from trimtab.benchmark.suites import BatchSuite
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite
 from trimtab.benchmark.tables import markdown
 from trimtab.benchmark.tuned import shipped_tuned_values
 from trimtab.dag_scheduling.drawing import gantt

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trimtab.benchmark.compare import compare
-from trimtab.benchmark.suites import BatchSuite
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite
 from trimtab.dag_scheduling import Cluster, Simulator, WorkloadSettings, draw_workload
 from trimtab.dag_scheduling.decima.policy import load_policy
 from trimtab.dag_scheduling.decima.task import load_preset

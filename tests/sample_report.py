@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from trimtab.benchmark.dag_scheduling.report import dag_facts, dag_sections
 from trimtab.benchmark.report import Measured, ReportColumn, ReportRow, ReportTable, write_report
 from trimtab.dag_scheduling.episode import Episode
 
@@ -39,7 +40,8 @@ def write_sample(path: Path, episodes: Sequence[Episode]) -> None:
         path,
         title="Rules on made-up jobs",
         table=sample_table(episodes),
-        episodes=episodes,
+        sections=dag_sections(episodes),
+        facts=dag_facts(episodes),
         notes=["Every policy saw the same jobs."],
         command="trimtab compare made-up --seed 0",
         provenance={"Workload": "made up"},

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from trimtab.benchmark import playing
-from trimtab.benchmark.answer import answer, reasons
-from trimtab.benchmark.compare import MEASURE, Comparison, compare, line_up
-from trimtab.benchmark.playing import Unit, is_compiled, play_units
+from trimtab.benchmark.compare import Comparison, compare, line_up
+from trimtab.benchmark.dag_scheduling import suites, wing
+from trimtab.benchmark.dag_scheduling.answer import answer, reasons
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite, StreamSuite
+from trimtab.benchmark.dag_scheduling.wing import scenario_ground, uncompiled
+from trimtab.benchmark.playing import Unit, play_units
 from trimtab.benchmark.results import _lines, shown_result, write_results
-from trimtab.benchmark.suites import BatchSuite, StreamSuite
 from trimtab.benchmark.tables import as_plain, markdown, report_table, terminal_table
-from trimtab.benchmark.tuned import TunedEntry, TunedValues, scenario_ground, shipped_tuned_values
+from trimtab.benchmark.tuned import TunedEntry, TunedValues, shipped_tuned_values
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import load_settings
@@ -78,7 +79,7 @@ def test_rows_say_what_the_episodes_say(comparison: Comparison) -> None:
         for policy, episodes in result.episodes.items()
     }
     for row in result.rows:
-        assert row.metrics[MEASURE].value == pytest.approx(means[row.policy])
+        assert row.metrics["mean_jct_s"].value == pytest.approx(means[row.policy])
         if row.policy == "fair":
             assert row.ratio is None
         else:
@@ -86,7 +87,7 @@ def test_rows_say_what_the_episodes_say(comparison: Comparison) -> None:
             assert row.ratio.value == pytest.approx(means[row.policy] / means["fair"])
     assert result.best.policy == min(means, key=means.__getitem__)
     assert result.best.ratio_to_best is None
-    values = [row.metrics[MEASURE].value for row in result.rows]
+    values = [row.metrics["mean_jct_s"].value for row in result.rows]
     assert values == sorted(values)
 
 
@@ -112,7 +113,7 @@ class Patient:
 
 def test_a_policy_of_ones_own_joins() -> None:
     found = compare(small_suite(seeds=2), policies=["fifo", Patient()])
-    rows = {row.policy: row.metrics[MEASURE].value for row in found.results[0].rows}
+    rows = {row.policy: row.metrics["mean_jct_s"].value for row in found.results[0].rows}
     assert rows["patient"] == rows["fifo"]
     assert found.baseline == "fifo"
 
@@ -142,20 +143,21 @@ def test_a_policy_may_not_play_twice() -> None:
 
 def test_an_unfinished_episode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     suite = small_suite()
-    unit = Unit(suite, suite.scenarios()[0], 0, (make_policy("fair"),))
-    finished = play_units([unit])[0][0]
+    unit = Unit(suite, suite.scenarios()[0], (0,), (make_policy("fair"),))
+    finished = play_units([unit])[0][0][0]
     broken = replace(finished, completion_ms=np.full_like(finished.completion_ms, -1))
-    monkeypatch.setattr(playing, "simulate", lambda *arguments, **options: broken)
+    monkeypatch.setattr(suites, "simulate", lambda *arguments, **options: broken)
     with pytest.raises(TrimtabError, match="fair, seed 0: an episode was cut off"):
         play_units([unit])
 
 
 def test_nothing_is_compiled_in_an_empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(playing, "cache_folder", lambda: tmp_path)
-    assert not is_compiled([make_policy("fair")])
+    monkeypatch.setattr(wing, "cache_folder", lambda: tmp_path)
+    fair, fifo = make_policy("fair"), make_policy("fifo")
+    assert uncompiled([fair, fair]) == [fair]
     (tmp_path / "replay.play_fair_abc-1.py311.nbi").touch()
-    assert is_compiled([make_policy("fair")])
-    assert not is_compiled([make_policy("fair"), make_policy("fifo")])
+    assert uncompiled([fair]) == []
+    assert uncompiled([fair, fifo]) == [fifo]
 
 
 def test_tables_in_three_forms(comparison: Comparison) -> None:

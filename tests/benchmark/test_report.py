@@ -11,9 +11,9 @@ import pytest
 from tests.sample_report import sample_table, write_sample
 from tests.synthetic_episodes import RULES, episode
 
+from trimtab.benchmark.dag_scheduling.report import dag_facts, dag_sections
 from trimtab.benchmark.report import Measured, ReportColumn, ReportRow, ReportTable
 from trimtab.benchmark.report.content import GanttSection
-from trimtab.benchmark.report.dag_scheduling import dag_facts, dag_sections
 from trimtab.benchmark.report.packing import pack, unpack
 from trimtab.benchmark.report.table_html import table_html
 from trimtab.benchmark.report.wording import headline, number, percent

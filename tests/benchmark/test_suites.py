@@ -2,22 +2,20 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.benchmark.suites import (
-    FIRST_TEST_SEED,
-    SUITES,
+from trimtab.benchmark.dag_scheduling.suites import (
     BatchSuite,
     MultiResourceSuite,
     StreamSuite,
     four_classes,
 )
+from trimtab.benchmark.suite import FIRST_TEST_SEED, SUITES
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import load_settings, settings_as_toml
-from trimtab.dag_scheduling.policies import make_policy
 
 
 @pytest.mark.parametrize("name", SUITES.names())
 def test_every_suite_reads_itself_back(name: str, tmp_path: Path) -> None:
-    suite = SUITES.load(name)()
+    suite = SUITES.load(name).usual()
     path = tmp_path / "suite.toml"
     path.write_text(settings_as_toml(suite))
     assert load_settings(SUITES.load(name), path) == suite
@@ -25,8 +23,9 @@ def test_every_suite_reads_itself_back(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SUITES.names())
 def test_every_policy_of_a_suite_exists(name: str) -> None:
-    for policy in SUITES.load(name)().policies:
-        make_policy(policy.removesuffix(":tuned"))
+    suite = SUITES.load(name).usual()
+    for policy in suite.policies:
+        suite.wing.make_policy(policy.removesuffix(":tuned"))
 
 
 @pytest.mark.parametrize("name", SUITES.names())

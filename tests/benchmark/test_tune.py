@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from tests.benchmark.test_compare import small_stream, small_suite
 
+from trimtab.benchmark.dag_scheduling.wing import DAG
 from trimtab.benchmark.playing import Unit, Workers
 from trimtab.benchmark.tune import _search, tunable_policies, tune
 from trimtab.benchmark.tuned import TunedValues
@@ -20,7 +21,7 @@ def test_only_training_seeds_are_played(monkeypatch: pytest.MonkeyPatch) -> None
     play = Workers.play
 
     def watched(workers: Workers, units: list[Unit]) -> object:
-        seeds.update(unit.seed for unit in units)
+        seeds.update(seed for unit in units for seed in unit.seeds)
         return play(workers, units)
 
     monkeypatch.setattr(Workers, "play", watched)
@@ -32,8 +33,8 @@ def test_only_training_seeds_are_played(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_best_trial_wins_and_is_no_worse_than_usual() -> None:
     suite = small_suite()
     found = tune("tetris", suite, suite.scenarios()[0], suite_name="dag/batch")
-    assert found.best.mean_jct_s == min(trial.mean_jct_s for trial in found.trials)
-    assert found.best.mean_jct_s <= found.usual.mean_jct_s
+    assert found.best.score == min(trial.score for trial in found.trials)
+    assert found.best.score <= found.usual.score
     assert found.entry.values == found.best.values
     assert found.entry.training_seeds == 3
 
@@ -96,7 +97,7 @@ def test_settings_change_only_for_a_gain() -> None:
 
 def test_what_has_no_grid_is_refused() -> None:
     suite = small_suite()
-    assert "weighted-fair" in tunable_policies()
+    assert "weighted-fair" in tunable_policies(DAG)
     with pytest.raises(SettingsError, match="'fair' has nothing to tune; tunable: capped-srpt"):
         tune("fair", suite, suite.scenarios()[0])
 

@@ -15,6 +15,8 @@ from matplotlib.image import imread
 from tests.sample_report import write_sample
 from tests.synthetic_episodes import RULES, episode
 
+from trimtab.benchmark.report import Measured, ReportColumn, ReportRow, ReportTable, write_report
+from trimtab.benchmark.report.content import Curve, CurvesSection, Reference
 from trimtab.dag_scheduling.episode import Episode, TaskLog
 from trimtab.dag_scheduling.workload.profile import WAVE_NAMES
 
@@ -393,4 +395,43 @@ def test_the_largest_report_stays_fluid(browser: Browser, tmp_path: Path) -> Non
     # About 20 ms on one idle core without a GPU; the bound is for busy machines.
     assert slowest_ms < 500
     assert re.fullmatch(r"0 to \d+:\d\d", opened.page.locator(".window").inner_text())
+    opened.page.context.close()
+
+
+def test_axes_of_powers_and_limits_are_drawn_and_read(browser: Browser, tmp_path: Path) -> None:
+    """Values 0.1, 1, 10, 100 are equally far apart, upwards as well as across."""
+    moments, powers = np.array([1000, 10_000, 100_000, 1_000_000]), np.array([0.1, 1.0, 10.0, 100.0])
+    usual = {"heading": "h", "text": "t", "x_label": "x", "y_label": "y", "decimals": 1}
+    sections = [
+        CurvesSection("up", **usual, curves=[Curve("a", moments, powers)], y_log=True,
+                      reference=Reference("limit 10 s", 10.0)),
+        CurvesSection("across", **usual, curves=[Curve("a", moments, powers)], x_log=True,
+                      reference=Reference("limit 10 s", 10_000.0, upright=True)),
+    ]  # fmt: skip
+    path = tmp_path / "report.html"
+    table = ReportTable([ReportColumn("m", "M")], [ReportRow("a", [Measured(1, 1, 1)])])
+    write_report(path, title="Powers", table=table, sections=sections, facts={}, notes=[], command="")
+    opened = Opened(browser, path)
+    labels = opened.page.locator("#up .chart text").all_text_contents()
+    assert [label for label in labels if label in ("0.1", "1", "10", "100")] == ["0.1", "1", "10", "100"]
+    corners = re.findall(r"[HV]([\d.]+)", opened.page.locator("#up .series path").get_attribute("d") or "")
+    heights = [float(height) for height in corners[1::2]]
+    assert heights[0] - heights[1] == pytest.approx(heights[1] - heights[2], abs=0.2)
+    limit = opened.page.locator("#up line.limit")
+    assert float(limit.get_attribute("y1") or "nan") == pytest.approx(heights[1], abs=0.1)
+    assert opened.page.locator("#up text.limit").text_content() == "limit 10 s"
+
+    drawn = opened.page.locator("#across .series path").get_attribute("d") or ""
+    places = [float(place) for place in re.findall(r"H([\d.]+)", drawn)]
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.2)
+    upright = opened.page.locator("#across line.limit")
+    assert float(upright.get_attribute("x1") or "nan") == pytest.approx(places[0], abs=0.1)
+    # Half way across lies the geometric mean of the ends, 31.6 s.
+    opened.page.locator("#across .chart").focus()
+    for _ in range(30):
+        opened.page.keyboard.press("ArrowRight")
+    tooltip = opened.page.locator("#tooltip")
+    assert tooltip.locator(".head").inner_text() == "at 31.6 s"
+    assert tooltip.locator("td").all_text_contents() == ["1.0"]
+    assert opened.complaints == []
     opened.page.context.close()

@@ -1,25 +1,34 @@
 from collections.abc import Callable
 
-from trimtab.dag_scheduling.policies import POLICIES
+from trimtab.dag_scheduling.policies import POLICIES as OF_DAG
 from trimtab.dag_scheduling.workload.presets import WORKLOADS
+from trimtab.stream_autoscaling.policies import POLICIES as OF_STREAM
+from trimtab.stream_autoscaling.workload.jobs import JOBS
+from trimtab.stream_autoscaling.workload.presets import TRACES
 
 
 def test_policies_lists_all_with_a_sentence(run: Callable) -> None:
     answer = run("policies")
     assert answer.code == 0
-    for name in POLICIES:
-        assert f"\n{name.removeprefix('dag/')} " in answer.out
+    lines = [line.split()[:2] for line in answer.out.splitlines()]
+    for name in (*OF_DAG, *OF_STREAM):
+        assert name.split("/") in lines
     listed = run("policies", "--json").json
-    assert len(listed) == len(POLICIES)
+    assert len(listed) == len(OF_DAG) + len(OF_STREAM)
     weighted = next(entry for entry in listed if entry["name"] == "weighted-fair")
     assert weighted["settings"][0]["tunable"] is True
     assert all(entry["description"] for entry in listed)
 
 
+def test_policies_of_one_wing(run: Callable) -> None:
+    assert {entry["wing"] for entry in run("policies", "stream", "--json").json} == {"stream"}
+    assert "weighted-fair " not in run("policies", "stream").out
+
+
 def test_workloads_lists_names_and_sources(run: Callable) -> None:
     answer = run("workloads")
-    for name in WORKLOADS:
-        assert f"\n{name.removeprefix('dag/')} " in answer.out
+    for name in (*WORKLOADS, *JOBS, *TRACES):
+        assert f"\n{name.partition('/')[2]} " in answer.out
     listed = run("workloads", "--json").json
-    assert "spark" in listed["history"]
+    assert {"spark", "flink"} <= {*listed["history"]}
     assert {entry["name"] for entry in listed["workloads"]} >= {"tpch", "synthetic", "tiny"}

@@ -55,7 +55,7 @@ def test_version_and_no_words(run: Callable) -> None:
         (["simulat"], "no verb 'simulat'; did you mean 'simulate'?"),
         (["zzz"], "no verb 'zzz'; verbs: demo, import"),
         (["simulate", "dag"], "--policy"),
-        (["simulate", "stream", "--policy", "fair"], 'Choose from: "dag"'),
+        (["simulate", "cloud", "--policy", "fair"], 'Choose from: "dag"'),
         (["simulate", "dag", "--polcy", "fair"], "--polcy"),
         (["compare"], "SUITE"),
         (["policies", "more"], "more"),

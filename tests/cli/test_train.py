@@ -13,9 +13,10 @@ import pytest
 from tests.untrained_bundle import save_untrained
 
 from trimtab import __version__
+from trimtab.benchmark.dag_scheduling.suites import BatchSuite, DecimaSuite
+from trimtab.benchmark.dag_scheduling.wing import scenario_ground
 from trimtab.benchmark.report.training import training_sections, write_training_report
-from trimtab.benchmark.suites import BatchSuite, DecimaSuite
-from trimtab.benchmark.tuned import scenario_ground, shipped_tuned_values
+from trimtab.benchmark.tuned import shipped_tuned_values
 from trimtab.cli import train as train_module
 from trimtab.cli.main import main
 from trimtab.core.bundle import load_bundle
@@ -254,7 +255,7 @@ def test_without_jax_one_line_says_what_to_install(
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A trained policy that comes with the package."""
     folder = save_untrained(tmp_path / "package" / "decima-small")
-    monkeypatch.setattr(policies, "_shipped_folders", lambda: [folder])
+    monkeypatch.setattr(policies.POLICIES, "bundles", folder.parent)
     return folder
 
 
@@ -264,7 +265,7 @@ TINY = ("--workload", "tiny:three-sizes", "--executors", "4")
 def test_a_shipped_policy_is_known_by_its_name(run: Callable, refused: Callable, shipped: Path) -> None:
     assert make_policy("decima-small").name == make_policy("dag/decima-small").name == "decima-small"
     assert described("decima-small") == "Learned (decima): 4 jobs of tiny:three-sizes at once, 4 executors."
-    assert "\ndecima-small " in run("policies").out
+    assert " decima-small " in run("policies").out
     assert (
         run("simulate", "dag", "--policy", "decima-small", *TINY, "--json").json["policy"] == "decima-small"
     )
@@ -312,7 +313,7 @@ def test_a_trained_policy_travels_to_another_process(tmp_path: Path) -> None:
 def test_demo_and_suite_take_in_what_is_shipped(
     run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policies, "_shipped_folders", list)
+    monkeypatch.setattr(policies.POLICIES, "bundles", tmp_path / "none")
     assert DecimaSuite().policies == (
         "fair",
         "weighted-fair:tuned",
@@ -320,7 +321,7 @@ def test_demo_and_suite_take_in_what_is_shipped(
         "capped-srpt-local:tuned",
     )
     folder = save_untrained(tmp_path / "package" / "decima-tpch-batch")
-    monkeypatch.setattr(policies, "_shipped_folders", lambda: [folder])
+    monkeypatch.setattr(policies.POLICIES, "bundles", folder.parent)
     assert "decima-tpch-batch" in DecimaSuite().policies
     words = ["demo", "--workload", "tiny:three-sizes", "--seeds", "2", "--processes", "1", "--json"]
     played = [row["policy"] for row in run(*words).json["scenarios"][0]["policies"]]

@@ -14,7 +14,8 @@ from trimtab.core.errors import TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.dag_scheduling.decima.network import Design, new_network
 from trimtab.dag_scheduling.decima.task import DecimaSettings
-from trimtab.dag_scheduling.decima.training import is_finished, save_bundle_of_run
+from trimtab.dag_scheduling.decima.training import save_bundle_of_run
+from trimtab.learning.runs import is_finished
 from trimtab.learning.training import BEST, STATE
 
 DESIGN = Design(hidden=8, embedding=4)
@@ -61,7 +62,7 @@ def test_a_run_without_a_validated_checkpoint_has_no_bundle(run: RunFolder) -> N
 def test_a_run_is_finished_when_its_state_is_that_of_the_last_iteration(run: RunFolder) -> None:
     """Metrics may be ahead: a crash between them and the state leaves an iteration to be played again."""
     settings = DecimaSettings.model_validate({"training": {"imitation_iterations": 1, "iterations": 2}})
-    assert not is_finished(run, settings)
+    assert not is_finished(run, settings.training)
     for iteration, finished in ((2, False), (3, True)):
         save_tensors(run.path / STATE, {}, {"iteration": str(iteration)})
-        assert is_finished(run, settings) is finished
+        assert is_finished(run, settings.training) is finished

@@ -7,8 +7,7 @@ import pytest
 from tests.dag_scheduling.one_class import POLICIES_FOR_ONE_CLASS
 
 from trimtab.core.errors import RegistryError, SettingsError
-from trimtab.core.policy import Policy
-from trimtab.core.registry import Registry
+from trimtab.core.policy import Policy, tunable_parameters
 from trimtab.dag_scheduling import policies
 from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
 from trimtab.dag_scheduling.heuristics import Rule
@@ -17,7 +16,6 @@ from trimtab.dag_scheduling.policies import (
     described,
     make_policy,
     parse_policy,
-    tunable_parameters,
 )
 from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload import JobRecord, Provenance, StageRecord, Workload, build_profile
@@ -143,9 +141,8 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint(f"dag/{name}", f"{__name__}:{target}", "trimtab.policies")
         for name, target in names.items()
     ]
-    registry: Registry[Any] = Registry("policy", {}, "trimtab.policies", prefix="dag/")
-    monkeypatch.setattr(registry, "_entry_points", lambda: points)
-    monkeypatch.setattr(policies, "POLICIES", registry)
+    monkeypatch.setattr(policies.POLICIES, "_entry_points", lambda: points)
+    monkeypatch.setattr(policies.POLICIES, "_found", None)
 
 
 @pytest.mark.usefixtures("plugged")

@@ -216,7 +216,7 @@ def test_executor_classes_add_up():
 def test_rules_refuse_unknown_settings():
     rule = Rule("weighted-fair", weighted_fair, (Parameter("alpha", -1.0, "power"),))
     assert rule.with_values({"alpha": 0.5}).values == (0.5,)
-    with pytest.raises(SettingsError, match="no setting 'beta'; it has alpha"):
+    with pytest.raises(SettingsError, match="no setting 'beta'; its settings: alpha"):
         rule.with_values({"beta": 1.0})
     with pytest.raises(SettingsError, match="alpha = nan is not a finite number"):
         rule.with_values({"alpha": float("nan")})

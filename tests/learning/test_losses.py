@@ -128,3 +128,29 @@ def test_rows_are_normalised_by_those_that_count_and_filled_up() -> None:
     # The mean absolute advantage of those that count is 3; the 6 is cut to 4.5, of the others none.
     cut = experience_rows(rollout, credit, normalised=False, largest_advantage=1.5)
     assert cut.advantage[:4].tolist() == [1, 2, 3, 4.5]
+
+
+def test_what_an_agent_wants_small_besides_is_added_as_it_is() -> None:
+    """By row or as one number; rows of weight 0 do not count, and without any nothing is reported."""
+    rows = row(0.0)
+    two = Experience(
+        {"teacher": jnp.zeros((2, 1), jnp.int32)},
+        jnp.zeros((2, 1), jnp.int32),
+        *[jnp.zeros(2)] * 4,
+        jnp.array([1.0, 0.0]),
+    )
+    plain = judging(0.0)
+    for build in (
+        lambda agent: ppo_loss(agent, WEIGHTS, clip=0.2, value_weight=0.0),
+        lambda agent: reinforce_loss(agent, WEIGHTS, value_weight=0.0),
+    ):
+        before, metrics = build(plain)({}, rows)
+        assert "auxiliary_loss" not in metrics
+        for wanted, given, batch in ((3.0, jnp.array(3.0), rows), (5.0, jnp.array([5.0, 99.0]), two)):
+
+            def judge(*arguments: Any, given: Any = given) -> Judged:
+                return plain.judge(*arguments)._replace(auxiliary=given)
+
+            after, metrics = build(plain._replace(judge=judge))({}, batch)
+            assert float(metrics["auxiliary_loss"]) == wanted
+            assert float(after) == pytest.approx(float(before) + wanted)

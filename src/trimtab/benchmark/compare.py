@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from trimtab.benchmark.playing import Progress, Unit, play_units
-from trimtab.benchmark.suites import SUITES, DagSuite, Scenario
+from trimtab.benchmark.playing import Progress, play_units, units_of
+from trimtab.benchmark.suite import SUITES, EpisodeLike, Scenario, Suite, Wing
 from trimtab.benchmark.tuned import TunedValues, shipped_tuned_values
 from trimtab.core.errors import SettingsError
+from trimtab.core.policy import parameters_of
 from trimtab.core.statistics import (
     Estimate,
     mean_interval,
     paired_ratio,
     probability_of_improvement,
 )
-from trimtab.dag_scheduling.episode import METRICS, Episode
-from trimtab.dag_scheduling.heuristics import Rule
-from trimtab.dag_scheduling.policies import DagPolicy, make_policy, short_name
 
 __all__ = ["Comparison", "Contestant", "Row", "ScenarioResult", "compare", "line_up"]
 
-MEASURE = "mean_jct_s"
 # Side measures get a coarser bootstrap: their intervals are read to two digits.
 _SIDE_DRAWS = 2000
 _TUNED = ":tuned"
@@ -32,7 +30,7 @@ class Contestant:
     """A policy under one label; tuned rules may have other settings in every scenario."""
 
     label: str
-    by_scenario: Mapping[str, DagPolicy]
+    by_scenario: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Row:
 
     policy: str
     metrics: Mapping[str, Estimate]
-    ratio: Estimate | None  # mean completion time over the baseline's, paired; None: is the baseline
+    ratio: Estimate | None  # of the measure to the baseline's, paired; None: is the baseline
     improvement: Estimate | None  # how likely it beats the baseline on one workload
     ratio_to_best: Estimate | None  # paired; None: is the best
     settings: Mapping[str, float]
@@ -58,7 +56,7 @@ class ScenarioResult:
 
     scenario: Scenario
     rows: tuple[Row, ...]
-    episodes: Mapping[str, Sequence[Episode]]  # by policy, in the order of the seeds
+    episodes: Mapping[str, Sequence[Any]]  # by policy, in the order of the seeds
 
     @property
     def best(self) -> Row:
@@ -70,16 +68,16 @@ class Comparison:
     """Everything a comparison found."""
 
     name: str
-    suite: DagSuite
+    suite: Suite
     baseline: str
     results: tuple[ScenarioResult, ...]
     notes: tuple[str, ...] = ()
 
 
 def compare(
-    suite: DagSuite | str = "dag/batch",
+    suite: Suite | str = "dag/batch",
     *,
-    policies: Sequence[str | DagPolicy] | None = None,
+    policies: Sequence[Any] | None = None,
     tuned: TunedValues | None = None,
     processes: int = 1,
     progress: Progress | None = None,
@@ -87,7 +85,7 @@ def compare(
 ) -> Comparison:
     """Play every policy on the same unseen workloads and put intervals on the differences.
 
-    >>> from trimtab.benchmark.suites import BatchSuite
+    >>> from trimtab.benchmark.dag_scheduling.suites import BatchSuite
     >>> from trimtab.dag_scheduling import WorkloadSettings
     >>> small = BatchSuite(workload=WorkloadSettings(name="synthetic", jobs=3), seeds=2)
     >>> comparison = compare(small, policies=["fifo", "fair"])
@@ -95,28 +93,30 @@ def compare(
     ['fair', 'fifo']
     """
     if isinstance(suite, str):
-        name, suite = suite, SUITES.load(suite)()
+        name, suite = suite, SUITES.load(suite).usual()
     known = shipped_tuned_values() if tuned is None else tuned
     contestants, notes = line_up(suite, policies or suite.policies, known)
     baseline = _baseline(suite, contestants)
     scenarios = suite.scenarios()
     units = [
-        Unit(suite, scenario, seed, tuple(c.by_scenario[scenario.name] for c in contestants))
+        units_of(suite, scenario, suite.test_seeds(), [c.by_scenario[scenario.name] for c in contestants])
         for scenario in scenarios
-        for seed in suite.test_seeds()
     ]
-    played = play_units(units, processes=processes, progress=progress)
+    played = iter(
+        play_units([unit for part in units for unit in part], processes=processes, progress=progress)
+    )
     results = []
-    for place, scenario in enumerate(scenarios):
-        of_scenario = played[place * suite.seeds : (place + 1) * suite.seeds]
-        episodes = {c.label: [unit[k] for unit in of_scenario] for k, c in enumerate(contestants)}
-        results.append(_result(scenario, contestants, episodes, baseline))
+    for scenario, part in zip(scenarios, units, strict=True):
+        of_scenario = [next(played) for _ in part]
+        episodes = {
+            c.label: [episode for unit in of_scenario for episode in unit[k]]
+            for k, c in enumerate(contestants)
+        }
+        results.append(_result(suite.wing, scenario, contestants, episodes, baseline))
     return Comparison(name, suite, baseline, tuple(results), tuple(notes))
 
 
-def line_up(
-    suite: DagSuite, policies: Sequence[str | DagPolicy], tuned: TunedValues
-) -> tuple[list[Contestant], list[str]]:
+def line_up(suite: Suite, policies: Sequence[Any], tuned: TunedValues) -> tuple[list[Contestant], list[str]]:
     """Make the policies, tuned ones for each scenario; notes say where no tuned values are known."""
     contestants: list[Contestant] = []
     untuned: list[str] = []
@@ -137,56 +137,53 @@ def line_up(
     ]
 
 
-def _contestant(suite: DagSuite, policy: str | DagPolicy, tuned: TunedValues) -> Contestant:
-    scenarios = suite.scenarios()
+def _contestant(suite: Suite, policy: Any, tuned: TunedValues) -> Contestant:
+    wing, scenarios = suite.wing, suite.scenarios()
     if not isinstance(policy, str):
         return Contestant(policy.name, {scenario.name: policy for scenario in scenarios})
     if not policy.endswith(_TUNED):
-        made = make_policy(policy)
+        made = wing.make_policy(policy)
         return Contestant(made.name, {scenario.name: made for scenario in scenarios})
-    base = short_name(policy.removesuffix(_TUNED))
-    usual = make_policy(base)
+    base = wing.short_name(policy.removesuffix(_TUNED))
+    usual = wing.make_policy(base)
     found = {scenario.name: tuned.find(base, suite, scenario) for scenario in scenarios}
     if any(entry is None for entry in found.values()):
         return Contestant(base, {scenario.name: usual for scenario in scenarios})
     label = f"{base} (tuned)"
     made = {
-        name: _labelled(make_policy(base, entry.values), label)
+        name: replace(wing.make_policy(base, entry.values), name=label)
         for name, entry in found.items()
         if entry is not None
     }
     return Contestant(label, made)
 
 
-def _labelled(policy: DagPolicy, label: str) -> DagPolicy:
-    return replace(policy, name=label) if isinstance(policy, Rule) else policy
-
-
-def _baseline(suite: DagSuite, contestants: Sequence[Contestant]) -> str:
-    """The suite's baseline if it plays, else the first policy."""
+def _baseline(suite: Suite, contestants: Sequence[Contestant]) -> str:
+    """The suite's baseline if it plays, tuned or not; else the first policy."""
     labels = [contestant.label for contestant in contestants]
-    wanted = short_name(suite.baseline)
-    return wanted if wanted in labels else labels[0]
+    base = suite.wing.short_name(suite.baseline.removesuffix(_TUNED))
+    wanted = [f"{base} (tuned)", base] if suite.baseline.endswith(_TUNED) else [base]
+    return next((label for label in wanted if label in labels), labels[0])
 
 
 def _result(
+    wing: Wing,
     scenario: Scenario,
     contestants: Sequence[Contestant],
-    episodes: Mapping[str, Sequence[Episode]],
+    episodes: Mapping[str, Sequence[EpisodeLike]],
     baseline: str,
 ) -> ScenarioResult:
     measured = {label: [episode.metrics() for episode in played] for label, played in episodes.items()}
-    judged = {label: [m[MEASURE] for m in metrics] for label, metrics in measured.items()}
+    judged = {label: [m[wing.measure] for m in metrics] for label, metrics in measured.items()}
     best = min(judged, key=lambda label: sum(judged[label]))
     rows = []
     for contestant in contestants:
         label = contestant.label
-        policy = contestant.by_scenario[scenario.name]
         against = None if label == baseline else judged[baseline]
         rows.append(
             Row(
                 label,
-                _estimates(measured[label]),
+                _estimates(wing, measured[label]),
                 None if against is None else paired_ratio(judged[label], against, seed=0),
                 None
                 if against is None
@@ -194,19 +191,19 @@ def _result(
                     judged[label], against, seed=0, lower_is_better=True, draws=_SIDE_DRAWS
                 ),
                 None if label == best else paired_ratio(judged[label], judged[best], seed=0),
-                {p.name: p.value for p in policy.parameters} if isinstance(policy, Rule) else {},
+                {p.name: p.value for p in parameters_of(contestant.by_scenario[scenario.name])},
             )
         )
-    rows.sort(key=lambda row: row.metrics[MEASURE].value)
+    rows.sort(key=lambda row: row.metrics[wing.measure].value)
     return ScenarioResult(scenario, tuple(rows), episodes)
 
 
-def _estimates(metrics: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
+def _estimates(wing: Wing, metrics: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
     return {
         name: mean_interval(
             [episode[name] for episode in metrics],
             seed=0,
-            draws=10_000 if name == MEASURE else _SIDE_DRAWS,
+            draws=10_000 if name == wing.measure else _SIDE_DRAWS,
         )
-        for name in METRICS
+        for name in wing.metrics
     }

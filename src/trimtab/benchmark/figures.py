@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from trimtab.benchmark.report.content import EstimateLike
 from trimtab.core.colours import policy_styles
 from trimtab.core.errors import TrimtabError
-from trimtab.dag_scheduling.drawing import legend_above, line_figure, save_figure
+from trimtab.figures import legend_above, line_figure, save_figure
 
 __all__ = ["load_sweep", "load_sweep_figure"]
 

@@ -1,6 +1,6 @@
 """Play many episodes, in this process or in several; the order of the results never changes.
 
-A unit of work is one seed of one scenario under all policies: they meet the same jobs and luck.
+A unit of work is some seeds of one scenario under all policies: they meet the same jobs and luck.
 """
 
 from __future__ import annotations
@@ -13,18 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
+from typing import Any
 
-from trimtab.benchmark.suites import DagSuite, Scenario
-from trimtab.core.errors import TrimtabError
-from trimtab.dag_scheduling.cluster import Cluster
-from trimtab.dag_scheduling.episode import Episode
-from trimtab.dag_scheduling.heuristics import Rule, RuleFunction
-from trimtab.dag_scheduling.policies import DagPolicy
-from trimtab.dag_scheduling.simulator.compiling import cache_folder
-from trimtab.dag_scheduling.simulator.simulator import simulate
-from trimtab.dag_scheduling.workload.tiny import tiny_workload
+from trimtab.benchmark.suite import Scenario, Suite
 
-__all__ = ["Progress", "Unit", "Workers", "compile_rules", "is_compiled", "play_units"]
+__all__ = ["Progress", "Unit", "Workers", "play_units", "units_of"]
 
 Progress = Callable[[int, int], None]
 """Called with episodes done and episodes in all."""
@@ -32,13 +25,30 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Unit:
-    """One seed under several policies."""
+    """Some seeds under several policies."""
 
-    suite: DagSuite
+    suite: Suite
     scenario: Scenario
-    seed: int
-    policies: tuple[DagPolicy, ...]
-    record_tasks: bool = False
+    seeds: tuple[int, ...]
+    policies: tuple[Any, ...]
+    record: bool = False
+
+    @property
+    def episodes(self) -> int:
+        return len(self.seeds) * len(self.policies)
+
+    def play(self) -> list[list[Any]]:
+        """The episodes, by policy and seed."""
+        return self.suite.play(self.scenario, self.seeds, self.policies, record=self.record)
+
+
+def units_of(suite: Suite, scenario: Scenario, seeds: Sequence[int], policies: Sequence[Any]) -> list[Unit]:
+    """The seeds in as many units as the suite likes."""
+    each = suite.seeds_together
+    return [
+        Unit(suite, scenario, tuple(seeds[first : first + each]), tuple(policies))
+        for first in range(0, len(seeds), each)
+    ]
 
 
 class Workers:
@@ -53,7 +63,6 @@ class Workers:
         self._processes = processes
         self._pool: ProcessPoolExecutor | None = None
         self._children: list[BaseProcess] = []
-        self._compiled: set[RuleFunction] = set()
 
     def __enter__(self) -> Workers:
         return self
@@ -68,86 +77,51 @@ class Workers:
                 child.terminate()
         self._pool.shutdown(wait=True)
 
-    def play(self, units: Sequence[Unit], progress: Progress | None = None) -> list[list[Episode]]:
-        """Play every unit; entry i of the answer holds the episodes of unit i, by policy."""
-        total = sum(len(unit.policies) for unit in units)
+    def play(self, units: Sequence[Unit], progress: Progress | None = None) -> list[list[list[Any]]]:
+        """Play every unit; entry i of the answer holds the episodes of unit i, by policy and seed."""
+        total = sum(unit.episodes for unit in units)
         report = progress or (lambda done, total: None)
         report(0, total)
         done = 0
-        answers: list[list[Episode]] = [[] for _ in units]
+        answers: list[list[list[Any]]] = [[] for _ in units]
         for place, episodes in self._finished(units):
             answers[place] = episodes
-            done += len(episodes)
+            done += units[place].episodes
             report(done, total)
         return answers
 
-    def _finished(self, units: Sequence[Unit]) -> Iterator[tuple[int, list[Episode]]]:
+    def _finished(self, units: Sequence[Unit]) -> Iterator[tuple[int, list[list[Any]]]]:
         """Places of units and their episodes, in the order in which they are done."""
         if self._processes <= 1 or len(units) <= 1:
-            yield from ((place, _play(unit)) for place, unit in enumerate(units))
+            yield from ((place, unit.play()) for place, unit in enumerate(units))
             return
-        pool = self._ready_pool([policy for unit in units for policy in unit.policies])
-        waiting: dict[Future[list[Episode]], int] = {
-            pool.submit(_play, unit): place for place, unit in enumerate(units)
+        pool = self._ready_pool(units)
+        waiting: dict[Future[list[list[Any]]], int] = {
+            pool.submit(unit.play): place for place, unit in enumerate(units)
         }
         for finished in as_completed(waiting):
             yield waiting[finished], finished.result()
 
-    def _ready_pool(self, policies: Sequence[DagPolicy]) -> ProcessPoolExecutor:
-        """The first rule compiles the engine that all share; the others then compile side by side."""
-        kinds = [rule for rule in _kinds_of_rules(policies) if rule.function not in self._compiled]
+    def _ready_pool(self, units: Sequence[Unit]) -> ProcessPoolExecutor:
+        """The first policy compiles the engine that all share; the others then compile side by side."""
+        wing = units[0].suite.wing
+        missing = wing.uncompiled([policy for unit in units for policy in unit.policies])
         if self._pool is None:
-            compile_rules(kinds[:1])
+            wing.compile(missing[:1])
             others = active_children()
             self._pool = _started_pool(self._processes)
             self._children = [child for child in active_children() if child not in others]
-            kinds = kinds[1:]
-        list(self._pool.map(compile_rules, [[rule] for rule in kinds]))
-        self._compiled.update(rule.function for rule in _kinds_of_rules(policies))
+            missing = missing[1:]
+        list(self._pool.map(wing.compile, [[policy] for policy in missing]))
         return self._pool
 
 
 def play_units(
     units: Sequence[Unit], *, processes: int = 1, progress: Progress | None = None
-) -> list[list[Episode]]:
-    """Play every unit once; entry i of the answer holds the episodes of unit i, by policy."""
+) -> list[list[list[Any]]]:
+    """Play every unit once; entry i of the answer holds the episodes of unit i, by policy and seed."""
     with Workers(min(processes, len(units))) as workers:
         return workers.play(units, progress)
-
-
-def compile_rules(rules: Sequence[Rule]) -> None:
-    """Play each rule once on a toy, so that its compiled code lies on disk for everybody."""
-    for rule in rules:
-        simulate(tiny_workload("chain"), rule, Cluster(executors=2))
-
-
-def is_compiled(policies: Sequence[DagPolicy]) -> bool:
-    """Whether this version of the engine and of these rules was compiled before."""
-    return all(
-        next(cache_folder().rglob(f"*play_{rule.function.__name__}_*.nbi"), None)
-        for rule in _kinds_of_rules(policies)
-    )
-
-
-def _kinds_of_rules(policies: Sequence[DagPolicy]) -> list[Rule]:
-    """One rule for each function: its settings are not compiled in."""
-    kinds = {policy.function: policy for policy in policies if isinstance(policy, Rule)}
-    return list(kinds.values())
-
-
-def _play(unit: Unit) -> list[Episode]:
-    workload = unit.suite.draw(unit.scenario, unit.seed)
-    episodes = [
-        simulate(workload, policy, unit.suite.cluster, seed=unit.seed, record_tasks=unit.record_tasks)
-        for policy in unit.policies
-    ]
-    for episode in episodes:
-        if (episode.completion_ms < episode.arrival_ms).any():
-            raise TrimtabError(
-                f"{episode.policy}, seed {unit.seed}: an episode was cut off before every job was "
-                "done; averages need whole episodes, raise the time limit"
-            )
-    return episodes
 
 
 def _started_pool(processes: int) -> ProcessPoolExecutor:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from trimtab.benchmark.answer import answer
-from trimtab.benchmark.compare import MEASURE, Comparison, ScenarioResult, line_up
+from trimtab.benchmark.compare import Comparison, ScenarioResult, line_up
 from trimtab.benchmark.playing import Unit, play_units
 from trimtab.benchmark.tables import as_plain, markdown, report_table
 from trimtab.benchmark.tuned import TunedValues
 from trimtab.core.run_folder import RunFolder
-from trimtab.dag_scheduling.episode import Episode
-from trimtab.dag_scheduling.policies import DagPolicy
 
 __all__ = ["shown_result", "write_results"]
 
@@ -35,46 +33,46 @@ def write_results(
     comparison: Comparison,
     *,
     command: str,
-    policies: Sequence[str | DagPolicy],
+    policies: Sequence[Any],
     tuned: TunedValues,
     began: str,
 ) -> list[str]:
     """Write results.json, table.md, report.html and the pictures; returns the file names."""
     from trimtab.benchmark.report import write_report
-    from trimtab.dag_scheduling.drawing import gantt
 
+    wing = comparison.suite.wing
     result = shown_result(comparison)
     run.write_json("results.json", as_plain(comparison))
     run.write_text("table.md", markdown(comparison))
-    files = ["results.json", "table.md", "report.html", "gantt.png", "gantt.svg"]
     recorded = _recorded(comparison, result, policies, tuned)
-    for picture in ("gantt.png", "gantt.svg"):
-        gantt(recorded, run.path / picture)
+    files = ["results.json", "table.md", "report.html", *wing.draw(recorded, run.path)]
+    episodes = _episodes_for_report(result, recorded)
     write_report(
         run.path / "report.html",
-        title=f"Which scheduler? {comparison.name}".strip(),
+        title=f"{wing.question} {comparison.name}".strip(),
         table=report_table(comparison, result),
-        episodes=_episodes_for_report(result, recorded),
+        sections=wing.sections(episodes),
+        facts=wing.facts(episodes),
         notes=[*_answers(comparison), *comparison.notes],
         command=command,
         provenance={"Workload": result.scenario.workload.name, "Began": began},
     )
-    if len(comparison.results) > 1:
+    if len({result.scenario.load for result in comparison.results} - {None}) > 1:
         files += _write_sweep(run, comparison)
     return files
 
 
 def _answers(comparison: Comparison) -> list[str]:
     return [
-        f"{result.scenario.name}: {answer(comparison, result)}".removeprefix(": ")
+        f"{result.scenario.name}: {comparison.suite.wing.answer(comparison, result)}".removeprefix(": ")
         for result in comparison.results
     ]
 
 
 def _panels(comparison: Comparison, result: ScenarioResult) -> list[str]:
-    """The best, the baseline, first come first served, and the best that is neither."""
+    """The best, the baseline, the wing's reference, and the best that is none of them."""
     present = [row.policy for row in result.rows]
-    wanted = [present[0], comparison.baseline, "fifo", *present]
+    wanted = [present[0], comparison.baseline, comparison.suite.wing.reference, *present]
     chosen = list(dict.fromkeys(name for name in wanted if name in present))[:MOST_PANELS]
     return sorted(chosen, key=present.index)
 
@@ -82,25 +80,25 @@ def _panels(comparison: Comparison, result: ScenarioResult) -> list[str]:
 def _recorded(
     comparison: Comparison,
     result: ScenarioResult,
-    policies: Sequence[str | DagPolicy],
+    policies: Sequence[Any],
     tuned: TunedValues,
-) -> list[Episode]:
-    """Play the first test episode again with every task written down."""
+) -> list[Any]:
+    """Play the first test episode again with everything written down that a picture shows."""
     contestants, _ = line_up(comparison.suite, policies, tuned)
     by_label = {c.label: c.by_scenario[result.scenario.name] for c in contestants}
     chosen = tuple(by_label[label] for label in _panels(comparison, result))
     seed = comparison.suite.test_seeds()[0]
-    unit = Unit(comparison.suite, result.scenario, seed, chosen, record_tasks=True)
-    return play_units([unit])[0]
+    unit = Unit(comparison.suite, result.scenario, (seed,), chosen, record=True)
+    return [episodes[0] for episodes in play_units([unit])[0]]
 
 
-def _episodes_for_report(result: ScenarioResult, recorded: Sequence[Episode]) -> list[Episode]:
-    """All episodes by policy, best first; where the first one was recorded, with its tasks."""
-    with_tasks = {episode.policy: episode for episode in recorded}
-    episodes: list[Episode] = []
+def _episodes_for_report(result: ScenarioResult, recorded: Sequence[Any]) -> list[Any]:
+    """All episodes by policy, best first; where the first one was recorded, in full."""
+    in_full = {episode.policy: episode for episode in recorded}
+    episodes: list[Any] = []
     for row in result.rows:
         first, *others = result.episodes[row.policy]
-        episodes += [with_tasks.get(row.policy, first), *others]
+        episodes += [in_full.get(row.policy, first), *others]
     return episodes
 
 
@@ -109,7 +107,7 @@ def _write_sweep(run: RunFolder, comparison: Comparison) -> list[str]:
 
     shown = _lines(comparison)
     rows = [
-        (row.policy, result.scenario.load, row.metrics[MEASURE])
+        (row.policy, result.scenario.load, row.metrics[comparison.suite.wing.measure])
         for result in comparison.results
         if result.scenario.load is not None
         for row in result.rows
@@ -126,7 +124,7 @@ def _lines(comparison: Comparison) -> list[str]:
     total: dict[str, float] = {}
     for result in comparison.results:
         for row in result.rows:
-            total[row.policy] = total.get(row.policy, 0.0) + row.metrics[MEASURE].value
+            total[row.policy] = total.get(row.policy, 0.0) + row.metrics[comparison.suite.wing.measure].value
     best_first = sorted(total, key=total.__getitem__)
     others = [policy for policy in best_first if policy != comparison.baseline]
     return [comparison.baseline, *others[: MOST_LINES - 1]]

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from statistics import fmean
+from typing import Any
 
-from trimtab.benchmark.playing import Unit, Workers
-from trimtab.benchmark.suites import DagSuite, Scenario
-from trimtab.benchmark.tuned import TunedEntry, scenario_ground
+from trimtab.benchmark.playing import Workers, units_of
+from trimtab.benchmark.suite import Scenario, Suite, Wing
+from trimtab.benchmark.tuned import TunedEntry
 from trimtab.core.errors import SettingsError
-from trimtab.dag_scheduling.heuristics import Parameter, Rule
-from trimtab.dag_scheduling.policies import POLICIES, make_policy, short_name, tunable_parameters
+from trimtab.core.policy import Parameter, tunable_parameters
 
 __all__ = ["Trial", "Tuning", "check_tunable", "tunable_policies", "tune"]
 
@@ -34,7 +35,8 @@ class Trial:
     """One combination that was tried."""
 
     values: dict[str, float]
-    mean_jct_s: float
+    score: float
+    """Mean of the wing's measure over the training seeds."""
 
 
 @dataclass(frozen=True)
@@ -49,31 +51,34 @@ class Tuning:
     entry: TunedEntry
 
 
-def tunable_policies() -> tuple[str, ...]:
+def tunable_policies(wing: Wing) -> tuple[str, ...]:
     """Names of the rules that have something to tune."""
-    return tuple(short_name(name) for name in POLICIES if tunable_parameters(make_policy(name)))
+    return tuple(
+        wing.short_name(name) for name in wing.policy_names() if tunable_parameters(wing.make_policy(name))
+    )
 
 
-def check_tunable(policy: str) -> Rule:
+def check_tunable(wing: Wing, policy: str) -> Any:
     """Make the rule, or refuse what has nothing to tune."""
-    rule = make_policy(policy)
-    if not isinstance(rule, Rule) or not tunable_parameters(rule):
+    rule = wing.make_policy(policy)
+    if not tunable_parameters(rule):
         raise SettingsError(
-            f"policy {policy!r} has nothing to tune; tunable: {', '.join(tunable_policies())}"
+            f"policy {policy!r} has nothing to tune; tunable: {', '.join(tunable_policies(wing))}"
         )
     return rule
 
 
 def tune(
     policy: str,
-    suite: DagSuite,
+    suite: Suite,
     scenario: Scenario,
     *,
     suite_name: str = "",
     workers: Workers | None = None,
 ) -> Tuning:
     """Tune one rule on the training seeds of a suite; the test seeds are never played."""
-    rule = check_tunable(policy)
+    wing = suite.wing
+    rule = check_tunable(wing, policy)
     parameters = tunable_parameters(rule)
     names = [parameter.name for parameter in parameters]
     players = workers or Workers()
@@ -89,13 +94,13 @@ def tune(
     usual = tuple(parameter.value for parameter in parameters)
     best = _search(parameters, usual, evaluate)
     trials = [Trial(dict(zip(names, values, strict=True)), score) for values, score in known.items()]
-    trials.sort(key=lambda trial: trial.mean_jct_s)
+    trials.sort(key=lambda trial: trial.score)
     winner = Trial(dict(zip(names, best, strict=True)), known[best])
-    workload, cluster = scenario_ground(suite, scenario)
+    workload, cluster = wing.ground(suite, scenario)
     entry = TunedEntry(
-        policy=short_name(policy),
+        policy=wing.short_name(policy),
         values=winner.values,
-        score=round(winner.mean_jct_s, 3),
+        score=round(winner.score, 5),
         training_seeds=suite.training_seeds,
         suite=suite_name,
         scenario=scenario.name,
@@ -103,16 +108,15 @@ def tune(
         cluster=cluster,
     )
     usual_trial = Trial(dict(zip(names, usual, strict=True)), known[usual])
-    return Tuning(short_name(policy), scenario, usual_trial, winner, tuple(trials), entry)
+    return Tuning(wing.short_name(policy), scenario, usual_trial, winner, tuple(trials), entry)
 
 
-def _scores(rules: Sequence[Rule], suite: DagSuite, scenario: Scenario, workers: Workers) -> list[float]:
-    """Mean completion time in seconds of each rule over the training seeds."""
-    units = [Unit(suite, scenario, seed, tuple(rules)) for seed in suite.tuning_seeds()]
-    played = workers.play(units)
+def _scores(rules: Sequence[Any], suite: Suite, scenario: Scenario, workers: Workers) -> list[float]:
+    """Mean of the measure of each rule over the training seeds."""
+    played = workers.play(units_of(suite, scenario, suite.tuning_seeds(), rules))
+    measure = suite.wing.measure
     return [
-        sum(float(episodes[k].jct_ms.mean()) for episodes in played) / len(played) / 1000.0
-        for k in range(len(rules))
+        fmean(episode.metrics()[measure] for unit in played for episode in unit[k]) for k in range(len(rules))
     ]
 
 

@@ -5,22 +5,17 @@ A tuned value belongs to one workload on one cluster: it is found again only for
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from trimtab.benchmark.suites import DagSuite, Scenario
+from trimtab.benchmark.suite import Scenario, Suite
 from trimtab.core.errors import SettingsError
-from trimtab.dag_scheduling.cluster import Cluster
-from trimtab.dag_scheduling.workload import Profile, Workload
-from trimtab.dag_scheduling.workload.presets import Source, WorkloadSettings, find_source
 
-__all__ = ["TunedEntry", "TunedValues", "scenario_ground", "shipped_tuned_values"]
+__all__ = ["TunedEntry", "TunedValues", "shipped_tuned_values"]
 
 FORMAT, VERSION = "trimtab-tuned", 1
 
@@ -31,7 +26,7 @@ class TunedEntry:
 
     policy: str
     values: Mapping[str, float]
-    score: float  # mean completion time in seconds on the training seeds
+    score: float  # mean of the wing's measure on the training seeds
     training_seeds: int
     suite: str
     scenario: str
@@ -53,9 +48,9 @@ class TunedValues:
     def entries(self) -> tuple[TunedEntry, ...]:
         return tuple(self._entries.values())
 
-    def find(self, policy: str, suite: DagSuite, scenario: Scenario) -> TunedEntry | None:
+    def find(self, policy: str, suite: Suite, scenario: Scenario) -> TunedEntry | None:
         """The entry for exactly this workload and cluster."""
-        return self._entries.get((policy, _ground(*scenario_ground(suite, scenario))))
+        return self._entries.get((policy, _ground(*suite.wing.ground(suite, scenario))))
 
     def with_entries(self, entries: Iterable[TunedEntry]) -> TunedValues:
         """These and others; a newer entry takes the place of an older one."""
@@ -101,36 +96,6 @@ def shipped_tuned_values() -> TunedValues:
     """The tuned values that come with trimtab, one set for each of its suites."""
     source = files("trimtab.benchmark").joinpath("data", "tuned.json")
     return TunedValues.from_json(source.read_text(encoding="utf-8"), "tuned.json")
-
-
-def scenario_ground(suite: DagSuite, scenario: Scenario) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a tuned value depends on, as plain values.
-
-    Usual values are left out, so a field that a later version adds leaves old entries valid; a
-    digest of the jobs makes an entry invalid when its workload is recorded or imported anew.
-    """
-    workload = WorkloadSettings(**scenario.workload.model_dump())
-    cluster = Cluster(**suite.cluster.model_dump(exclude={"objective"}))
-    return (
-        {
-            "name": workload.name,
-            "digest": _digest(find_source(workload.name)),
-            **workload.model_dump(mode="json", exclude_defaults=True),
-        },
-        {"executors": cluster.executors, **cluster.model_dump(mode="json", exclude_defaults=True)},
-    )
-
-
-@lru_cache(maxsize=16)
-def _digest(source: Source) -> str:
-    profile = source if isinstance(source, Profile) else source.profile
-    arrays = [profile.stage_offset, profile.tasks, profile.parent, profile.durations_ms]
-    if isinstance(source, Workload):
-        arrays += [source.template, source.arrival_ms]
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(array.astype("<i8").tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _ground(workload: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:

@@ -2,50 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from trimtab.cli.terminal import change_of
 
 if TYPE_CHECKING:
-    from trimtab.benchmark.suites import DagSuite
+    from trimtab.benchmark.suite import Suite
     from trimtab.benchmark.tuned import TunedValues
 
-__all__ = ["check_names", "suite_settings", "tuned_values"]
+__all__ = ["USUAL_SUITE", "SuiteFlags", "check_names", "tuned_values"]
+
+# Which field of a suite a flag sets, by wing; other flags do not belong to the wing.
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "dag": {
+        "workload": "workload.name",
+        "jobs": "workload.jobs",
+        "arrivals": "workload.arrivals",
+        "load": "workload.load",
+        "executors": "cluster.executors",
+    },
+    "stream": {"job": "jobs", "trace": "trace.name", "load": "trace.load"},
+}
+SHARED = ("settings", "set", "seed")
 
 
-def suite_settings(
-    name: str,
-    *,
-    settings: Path | None,
-    workload: str | None,
-    jobs: int | None,
-    executors: int | None,
-    arrivals: str | None,
-    load: float | None,
-    seed: int | None,
-    **others: Any,
-) -> DagSuite:
-    """Lay flags over the file over the suite's own settings."""
-    from trimtab.benchmark.suites import SUITES
-    from trimtab.core.settings import load_settings
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SuiteFlags:
+    """Changes to a suite; the name ``*`` makes every field a flag of the verb. None: not given."""
 
-    kind = SUITES.load(name)
-    flags: dict[str, Any] = {
-        "workload.name": workload,
-        "workload.jobs": jobs,
-        "workload.arrivals": arrivals,
-        "workload.load": load,
-        "cluster.executors": executors,
-        "seed": seed,
-        **others,
-    }
-    if load is not None:
-        flags["loads"] = (load,)
-        flags["workload.arrivals"] = arrivals or "poisson"
-    elif arrivals in ("batch", "trace"):
-        flags["loads"] = ()
-    if arrivals == "trace" and jobs is None and workload is not None:
-        flags["workload.jobs"] = _jobs_in_a_stretch(workload)
-    return load_settings(kind, settings, flags)
+    workload: str | None = None
+    """dag: name or workload file instead of the suite's own."""
+    jobs: int | None = None
+    """dag: jobs per episode."""
+    executors: int | None = None
+    """dag: size of the cluster."""
+    arrivals: Literal["batch", "poisson", "trace"] | None = None
+    """dag: all at once, a Poisson stream, or the times in the file."""
+    job: str | None = None
+    """stream: jobs, by name or file, separated by commas, instead of the suite's."""
+    trace: str | None = None
+    """stream: name or trace file of what arrives."""
+    load: float | None = None
+    """One load instead of the suite's."""
+    settings: Path | None = None
+    """TOML file with fields of the suite."""
+    set: Annotated[list[str] | None, Parameter(negative=())] = None
+    """Any field of the suite, such as seeds=20; may be given several times."""
+    seed: int | None = None
+    """Another number gives other test episodes; training episodes stay the same."""
+
+    def suite(self, name: str, **others: Any) -> Suite:
+        """Lay flags over the file over the suite's own settings."""
+        from trimtab.benchmark.suite import SUITES
+        from trimtab.core.settings import load_settings
+
+        kind = SUITES.load(name)
+        flags: dict[str, Any] = {**self._fields(kind.wing.name), "seed": self.seed, **others}
+        if kind.wing.name == "dag":
+            flags |= self._dag_sweep()
+        return load_settings(kind, self.settings, flags | dict(map(change_of, self.set or [])))
+
+    def _fields(self, wing: str) -> dict[str, Any]:
+        """The flags of the wing by field; a flag of another wing is refused."""
+        from trimtab.core.errors import SettingsError
+
+        known = FIELDS.get(wing, {})
+        found: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in SHARED or value is None:
+                continue
+            if field.name not in known:
+                told = ", ".join(f"--{name}" for name in known) or "none but --set"
+                raise SettingsError(f"--{field.name}: {wing} suites have no such flag; they have {told}")
+            found[known[field.name]] = _split(value) if field.name == "job" else value
+        return found
+
+    def _dag_sweep(self) -> dict[str, Any]:
+        """One load instead of a sweep, or none where nothing streams; traces come in long stretches."""
+        if self.load is not None:
+            return {"loads": (self.load,), "workload.arrivals": self.arrivals or "poisson"}
+        found: dict[str, Any] = {"loads": ()} if self.arrivals in ("batch", "trace") else {}
+        if self.arrivals == "trace" and self.jobs is None and self.workload is not None:
+            found["workload.jobs"] = _jobs_in_a_stretch(self.workload)
+        return found
+
+
+USUAL_SUITE = SuiteFlags()
+"""The suite as it comes."""
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _jobs_in_a_stretch(workload: str) -> int | None:
@@ -59,13 +113,12 @@ def _jobs_in_a_stretch(workload: str) -> int | None:
     return max(1, (source.job_count - training_jobs(source)) // 2)
 
 
-def check_names(asked: DagSuite, tuned: TunedValues) -> None:
+def check_names(asked: Suite, tuned: TunedValues) -> None:
     """Refuse unknown policies and workloads before anything is made or compiled."""
     from trimtab.benchmark.compare import line_up
-    from trimtab.dag_scheduling.workload.presets import find_source
 
     line_up(asked, asked.policies, tuned)
-    find_source(asked.workload.name)
+    asked.check()
 
 
 def tuned_values(path: Path | None) -> TunedValues:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from trimtab.cli.asking import USUAL_SUITE, SuiteFlags, check_names, tuned_values
 from trimtab.cli.terminal import (
     JsonFlag,
     Switch,
@@ -32,16 +33,10 @@ def compare(
     policies: str | None = None,
     baseline: str | None = None,
     seeds: int | None = None,
-    workload: str | None = None,
-    jobs: int | None = None,
-    executors: int | None = None,
-    arrivals: Literal["batch", "poisson", "trace"] | None = None,
-    load: float | None = None,
-    settings: Path | None = None,
+    changes: SuiteFlags = USUAL_SUITE,
     tuned: Path | None = None,
     out: Path | None = None,
     processes: int | None = None,
-    seed: int | None = None,
     json: JsonFlag = False,
     markdown: Switch = False,
 ) -> None:
@@ -50,53 +45,38 @@ def compare(
     Parameters
     ----------
     suite:
-        dag/batch, dag/stream, dag/multi-resource or dag/decima.
+        dag/batch, dag/stream, dag/multi-resource, dag/decima, stream/jobs, stream/nexmark or stream/sure.
     policies:
         Policies separated by commas; `name:tuned` takes tuned settings (default: all of the suite).
     baseline:
-        Policy the others are measured against (default fair).
+        Policy the others are measured against (default: that of the suite).
     seeds:
         Test episodes of each policy.
-    workload:
-        Name or workload file instead of the suite's own.
-    jobs:
-        Jobs per episode.
-    executors:
-        Size of the cluster.
-    arrivals:
-        All at once, a Poisson stream, or the times in the file.
-    load:
-        One load instead of the suite's sweep.
-    settings:
-        TOML file with fields of the suite.
     tuned:
         File of tuned values written by `trimtab tune --out`.
     out:
         Run folder to make, with results.json, table.md, report.html and pictures.
     processes:
         Processes to use (default: one per core).
-    seed:
-        Another number gives other test episodes.
     markdown:
         Print Markdown instead of a table for the terminal.
     """
-    from trimtab.benchmark.answer import answer
     from trimtab.benchmark.compare import compare as run
     from trimtab.benchmark.results import shown_result, write_results
     from trimtab.benchmark.tables import as_plain
     from trimtab.benchmark.tables import markdown as as_markdown
-    from trimtab.cli.asking import check_names, suite_settings, tuned_values
     from trimtab.core.run_folder import RunFolder
 
-    asked = suite_settings(
-        suite, settings=settings, workload=workload, jobs=jobs, executors=executors,
-        arrivals=arrivals, load=load, seed=seed, seeds=seeds, baseline=baseline,
+    asked = changes.suite(
+        suite,
+        seeds=seeds,
+        baseline=baseline,
         policies=None if policies is None else tuple(split_policies(policies)),
-    )  # fmt: skip
+    )
     known = tuned_values(tuned)
     check_names(asked, known)
     folder = None if out is None else RunFolder.create(out, clock=now, settings=asked)
-    say_if_compiling(asked.policies)
+    say_if_compiling(asked.wing, asked.policies)
     with progress_bar(f"comparing {len(asked.policies)} policies", quiet=json) as show:
         comparison = run(asked, tuned=known, processes=processes or cores(), progress=show, name=suite)
     if folder is not None:
@@ -111,7 +91,7 @@ def compare(
         print(as_markdown(comparison), end="")
     else:
         print_tables(comparison)
-        print(f"\n{answer(comparison, shown_result(comparison))}")
+        print(f"\n{asked.wing.answer(comparison, shown_result(comparison))}")
 
 
 def print_tables(comparison: Comparison) -> None:

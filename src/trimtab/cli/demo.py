@@ -44,20 +44,16 @@ def demo(
     processes:
         Processes to use (default: one per core).
     """
-    from trimtab.benchmark.answer import answer
     from trimtab.benchmark.compare import compare
     from trimtab.benchmark.results import write_results
     from trimtab.benchmark.tables import as_plain
     from trimtab.benchmark.tuned import shipped_tuned_values
-    from trimtab.cli.asking import check_names, suite_settings
+    from trimtab.cli.asking import SuiteFlags, check_names
     from trimtab.cli.compare import print_tables
     from trimtab.core.run_folder import RunFolder
     from trimtab.dag_scheduling.policies import POLICIES, PREFIX
 
-    asked = suite_settings(
-        "dag/batch", settings=None, workload=workload, jobs=None, executors=None, arrivals=None,
-        load=None, seed=seed, seeds=seeds,
-    )  # fmt: skip
+    asked = SuiteFlags(workload=workload, seed=seed).suite("dag/batch", seeds=seeds)
     if PREFIX + LEARNED in POLICIES:
         asked = asked.model_copy(update={"policies": (*asked.policies, LEARNED)})
     tuned = shipped_tuned_values()
@@ -67,7 +63,7 @@ def demo(
         if out is None
         else RunFolder.create(out, clock=now, settings=asked)
     )
-    say_if_compiling(asked.policies)
+    say_if_compiling(asked.wing, asked.policies)
     with progress_bar("playing every policy on the same jobs", quiet=json) as show:
         comparison = compare(
             asked, tuned=tuned, processes=processes or cores(), progress=show, name="dag/batch"
@@ -76,7 +72,7 @@ def demo(
         folder, comparison, command=command_line(), policies=asked.policies, tuned=tuned,
         began=f"{now():%Y-%m-%d}",
     )  # fmt: skip
-    sentence = answer(comparison, comparison.results[0])
+    sentence = asked.wing.answer(comparison, comparison.results[0])
     if json:
         print_json(
             {**as_plain(comparison, episodes=False), "answer": sentence, "run_folder": str(folder.path)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,8 +11,16 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from trimtab.dag_scheduling.cluster import Cluster
     from trimtab.dag_scheduling.workload.presets import WorkloadSettings
+    from trimtab.stream_autoscaling.deployment import Deployment
+    from trimtab.stream_autoscaling.workload.presets import TraceSettings
 
 __all__ = ["USUAL_EPISODE", "EpisodeFlags"]
+
+OF_WING = {
+    "dag": ("workload", "jobs", "executors", "arrivals", "load", "mean_gap_s"),
+    "stream": ("job", "trace", "load", "days", "interval_s"),
+}
+SHARED = ("seed", "settings")
 
 
 @Parameter(name="*")
@@ -21,21 +29,39 @@ class EpisodeFlags:
     """One episode as asked for; the name ``*`` makes every field a flag of the verb. None: not given."""
 
     workload: str | None = None
-    """Name or workload file (default: tpch). `trimtab workloads` lists them."""
+    """dag: name or workload file (default: tpch). `trimtab workloads` lists them."""
     jobs: int | None = None
-    """Number of jobs; of a trace the first so many (default 20, of a trace all)."""
+    """dag: number of jobs; of a trace the first so many (default 20, of a trace all)."""
     executors: int | None = None
-    """Size of the cluster (default 50)."""
+    """dag: size of the cluster (default 50)."""
     arrivals: Literal["batch", "poisson", "trace"] | None = None
-    """All at once, a Poisson stream, or the times in the file (default: the file's own, else batch)."""
+    """dag: all at once, a Poisson stream, or the times in the file (default: the file's own, else batch)."""
     load: float | None = None
     """Work arriving in a stream, as a share of capacity."""
     mean_gap_s: float | None = None
-    """Mean time between the jobs of a stream; instead of load."""
+    """dag: mean time between the jobs of a stream; instead of load."""
+    job: str | None = None
+    """stream: name or job file (default: medium-1)."""
+    trace: str | None = None
+    """stream: name or trace file of what arrives (default: clarknet-like)."""
+    days: int | None = None
+    """stream: days to play (default 1)."""
+    interval_s: int | None = None
+    """stream: seconds between decisions (default 60)."""
     seed: int | None = None
     """Number that fixes jobs, arrivals and task durations (default 0)."""
     settings: Path | None = None
-    """TOML file with the fields of the cluster."""
+    """TOML file with the fields of the cluster (dag) or of the deployment (stream)."""
+
+    def refuse_others(self, wing: str) -> None:
+        """Refuse flags that mean nothing to the wing."""
+        from trimtab.core.errors import SettingsError
+
+        for field in fields(self):
+            if getattr(self, field.name) is None or field.name in (*OF_WING[wing], *SHARED):
+                continue
+            told = ", ".join(_flag(name) for name in OF_WING[wing])
+            raise SettingsError(f"{_flag(field.name)}: {wing} has no such flag; it has {told}")
 
     def number(self) -> int:
         """The seed, refused if the simulator cannot take it."""
@@ -74,6 +100,24 @@ class EpisodeFlags:
             "mean_gap_s": self.mean_gap_s,
         }
         return load_settings(WorkloadSettings, None, flags)
+
+    def deployment(self) -> Deployment:
+        """Flags over the file over the usual deployment."""
+        from trimtab.core.settings import load_settings
+        from trimtab.stream_autoscaling.deployment import Deployment
+
+        return load_settings(Deployment, self.settings, {"interval_s": self.interval_s})
+
+    def arriving(self) -> TraceSettings:
+        """What arrives at a streaming job."""
+        from trimtab.core.settings import load_settings
+        from trimtab.stream_autoscaling.workload.presets import TraceSettings
+
+        return load_settings(TraceSettings, None, {"name": self.trace, "load": self.load, "days": self.days})
+
+
+def _flag(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
 
 
 USUAL_EPISODE = EpisodeFlags()

@@ -11,7 +11,8 @@ from trimtab.cli.episode import USUAL_EPISODE, EpisodeFlags
 from trimtab.cli.terminal import JsonFlag, now, print_json, table_of
 
 if TYPE_CHECKING:
-    from trimtab.benchmark.suites import DagSuite, Scenario
+    from trimtab.benchmark.dag_scheduling.suites import DagSuite
+    from trimtab.benchmark.suite import Scenario
     from trimtab.dag_scheduling.decima.explaining import Candidate, Opinion
     from trimtab.dag_scheduling.policies import DagPolicy
     from trimtab.dag_scheduling.problem import Snapshot
@@ -73,7 +74,7 @@ def explain(
 
 def _asked_by_flags(policy: str | None, episode: EpisodeFlags) -> _Asked:
     """The very episode that `trimtab simulate` plays with these flags."""
-    from trimtab.benchmark.suites import DagSuite
+    from trimtab.benchmark.dag_scheduling.suites import DagSuite
     from trimtab.core.errors import TrimtabError
     from trimtab.dag_scheduling.policies import make_policy
     from trimtab.dag_scheduling.workload.presets import draw_workload
@@ -89,7 +90,8 @@ def _asked_by_flags(policy: str | None, episode: EpisodeFlags) -> _Asked:
 
 
 def _asked_of_run(run: Path, policy: str | None, episode: EpisodeFlags) -> _Asked:
-    from trimtab.benchmark.suites import SUITES, DagSuite
+    from trimtab.benchmark.dag_scheduling.suites import DagSuite
+    from trimtab.benchmark.suite import SUITES
     from trimtab.core.bundle import load_bundle
     from trimtab.core.errors import TrimtabError
     from trimtab.core.run_folder import RunFolder
@@ -101,7 +103,10 @@ def _asked_of_run(run: Path, policy: str | None, episode: EpisodeFlags) -> _Aske
     known: dict[str, Mapping[str, float]] = {}
     if (run / "results.json").is_file():
         results = folder.read_json("results.json")
-        suite = load_settings(SUITES.load(results["suite"]), run / "settings.toml")
+        kind = SUITES.load(results["suite"])
+        if not issubclass(kind, DagSuite):
+            raise TrimtabError(f"{run}: a comparison of {kind.wing.name}; explain takes those of dag")
+        suite = load_settings(kind, run / "settings.toml")
         scenario = _scenario(run, suite, episode.load)
         rows = next(found for found in results["scenarios"] if found["name"] == scenario.name)["policies"]
         known = {row["policy"]: row["settings"] for row in rows}

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from trimtab.cli.terminal import JsonFlag, print_json, table_of
 
 __all__ = ["policies"]
 
 
-def policies(*, json: JsonFlag = False) -> None:
-    """List the policies with their settings and usual values."""
-    from trimtab.dag_scheduling.heuristics import Rule
-    from trimtab.dag_scheduling.policies import POLICIES, described, make_policy, short_name
+def policies(wing: Literal["dag", "stream"] | None = None, /, *, json: JsonFlag = False) -> None:
+    """List the policies with their settings and usual values.
+
+    Parameters
+    ----------
+    wing:
+        Only those of one wing: dag or stream.
+    """
+    from trimtab.core.policy import parameters_of
+    from trimtab.dag_scheduling.policies import POLICIES as DAG
+    from trimtab.stream_autoscaling.policies import POLICIES as STREAM
 
     found = []
-    for name in POLICIES:
-        policy = make_policy(short_name(name))
-        parameters = policy.parameters if isinstance(policy, Rule) else ()
-        found.append((short_name(name), described(name), parameters))
+    for name, book in (("dag", DAG), ("stream", STREAM)):
+        if wing in (None, name):
+            for policy in book:
+                short = book.short_name(policy)
+                found.append((name, short, book.described(policy), parameters_of(book.make(short))))
     if json:
         print_json(
             [
                 {
                     "name": name,
-                    "wing": "dag",
+                    "wing": of,
                     "description": text,
                     "settings": [
                         {
@@ -34,13 +44,14 @@ def policies(*, json: JsonFlag = False) -> None:
                         for parameter in parameters
                     ],
                 }
-                for name, text, parameters in found
+                for of, name, text, parameters in found
             ]
         )
         return
     rows = [
-        [name, ",".join(f"{p.name}={p.value:g}" for p in parameters), text]
-        for name, text, parameters in found
+        [of, name, ",".join(f"{p.name}={p.value:g}" for p in parameters if p.grid), text]
+        for of, name, text, parameters in found
     ]
-    print(table_of(["policy", "settings", "what it does"], rows))
+    print(table_of(["wing", "policy", "settings to tune", "what it does"], rows))
     print("\nWith other settings: weighted-fair:alpha=-0.5; with tuned ones: weighted-fair:tuned")
+    print("Every setting with its meaning: trimtab policies --json")

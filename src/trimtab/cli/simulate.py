@@ -19,7 +19,7 @@ PICTURES = (".png", ".svg", ".html")
 
 
 def simulate(
-    wing: Literal["dag"],
+    wing: Literal["dag", "stream"],
     /,
     *,
     policy: str,
@@ -32,21 +32,32 @@ def simulate(
     Parameters
     ----------
     wing:
-        What is scheduled: dag.
+        What is decided: dag (jobs on executors) or stream (parallelism of a streaming job).
     policy:
         Name, perhaps with settings: weighted-fair:alpha=-0.5. `trimtab policies` lists them.
     draw:
-        Picture to write: .png or .svg for a Gantt chart, .html for a report.
+        Picture to write: .png or .svg for a chart, .html for a report.
     """
+    _check_picture(draw)
+    episode.refuse_others(wing)
+    if wing == "stream":
+        from trimtab.cli.simulate_stream import simulate_stream
+
+        simulate_stream(policy, episode, draw, json=json)
+    else:
+        _simulate_dag(policy, episode, draw, json=json)
+
+
+def _simulate_dag(policy: str, episode: EpisodeFlags, draw: Path | None, *, json: bool) -> None:
+    from trimtab.benchmark.dag_scheduling.wing import DAG
     from trimtab.dag_scheduling.policies import make_policy
     from trimtab.dag_scheduling.simulator.simulator import simulate as play
     from trimtab.dag_scheduling.workload.presets import draw_workload
 
-    _check_picture(draw)
     made = make_policy(policy)
     seed, cluster, asked = episode.number(), episode.cluster(), episode.jobs_to_draw()
     drawn = draw_workload(asked, executors=cluster.executors, seed=seed)
-    say_if_compiling([policy])
+    say_if_compiling(DAG, [policy])
     played = play(drawn, made, cluster, seed=seed, record_tasks=draw is not None)
     if draw is not None:
         _draw(played, draw, asked)
@@ -74,6 +85,7 @@ def _draw(episode: Episode, path: Path, asked: WorkloadSettings) -> None:
 
         gantt([episode], path)
         return
+    from trimtab.benchmark.dag_scheduling.report import dag_facts, dag_sections
     from trimtab.benchmark.report import Measured, ReportColumn, ReportRow, ReportTable, write_report
     from trimtab.dag_scheduling.episode import METRICS
 
@@ -94,7 +106,8 @@ def _draw(episode: Episode, path: Path, asked: WorkloadSettings) -> None:
         path,
         title=f"{episode.policy} on {asked.name}",
         table=table,
-        episodes=[episode],
+        sections=dag_sections([episode]),
+        facts=dag_facts([episode]),
         notes=[],
         command=command_line(),
         provenance={"Workload": asked.name},

@@ -6,16 +6,21 @@ import json
 import os
 import shlex
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from trimtab.benchmark.suite import Wing
 
 __all__ = [
     "JsonFlag",
     "Switch",
+    "change_of",
     "command_line",
     "cores",
     "now",
@@ -84,12 +89,26 @@ def split_policies(text: str) -> list[str]:
     return names
 
 
-def say_if_compiling(policies: Sequence[str]) -> None:
-    """Prepare whoever waits for the first run."""
-    from trimtab.benchmark.playing import is_compiled
-    from trimtab.dag_scheduling.policies import make_policy
+def change_of(word: str) -> tuple[str, Any]:
+    """Read ``name=value`` of a ``--set``; a value is TOML, or else text.
 
-    if not is_compiled([make_policy(name.removesuffix(":tuned")) for name in policies]):
+    >>> change_of("training.iterations=50")
+    ('training.iterations', 50)
+    """
+    from trimtab.core.errors import SettingsError
+
+    name, equals, value = word.partition("=")
+    if not equals or not name.strip():
+        raise SettingsError(f"--set {word}: not name=value; write for example training.iterations=50")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()
+
+
+def say_if_compiling(wing: Wing, policies: Sequence[str]) -> None:
+    """Prepare whoever waits for the first run."""
+    if wing.uncompiled([wing.make_policy(name.removesuffix(":tuned")) for name in policies]):
         remark("compiling the engine and the rules; this happens once and takes about a minute")
 
 

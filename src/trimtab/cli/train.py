@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
@@ -14,25 +13,33 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimtab.cli.terminal import JsonFlag, Switch, command_line, now, print_json, remark, table_of
+from trimtab.cli.terminal import (
+    JsonFlag,
+    Switch,
+    change_of,
+    command_line,
+    now,
+    print_json,
+    remark,
+    table_of,
+)
 
 if TYPE_CHECKING:
+    from trimtab.cli.trainers import Trainer
     from trimtab.core.bundle import Bundle
-    from trimtab.dag_scheduling.decima.task import CourseSettings, DecimaSettings
     from trimtab.learning.training import Progress
 
 __all__ = ["train"]
 
-USUAL_PRESET = "decima-tpch-batch"
-RIVALS = "fair,weighted-fair:tuned,capped-srpt-local:tuned"
-
 
 def train(
-    wing: Literal["dag", "dag_scheduling"] = "dag",
+    wing: Literal["dag", "dag_scheduling", "stream", "stream_autoscaling"] = "dag",
     /,
     *,
     preset: str | None = None,
     workload: str | None = None,
+    job: str | None = None,
+    trace: str | None = None,
     out: Path | None = None,
     resume: Path | None = None,
     start_from: Annotated[str | None, Parameter(name=["--start-from", "--from"])] = None,
@@ -47,11 +54,15 @@ def train(
     Parameters
     ----------
     wing:
-        What is scheduled: dag.
+        What is decided: dag (a scheduler) or stream (an autoscaler).
     preset:
-        Name of a preset, or TOML file with settings (default: decima-tpch-batch).
+        Name of a preset, or TOML file with settings (default: decima-tpch-batch; stream: sure).
     workload:
-        Name or workload file to train on instead of the preset's.
+        dag: name or workload file to train on instead of the preset's.
+    job:
+        stream: jobs to train on, by name or file, separated by commas.
+    trace:
+        stream: name or trace file of what arrives.
     out:
         Run folder to make (default: runs/PRESET, then runs/PRESET-2, ...).
     resume:
@@ -68,14 +79,20 @@ def train(
         List the presets and stop.
     """
     _need_jax()
+    from trimtab.cli.trainers import trainer_of
+
+    trainer = trainer_of(wing)
     if presets:
-        _list_presets(json)
+        _list_presets(trainer, json)
         return
-    asked = _settings(preset, resume, {"workload": workload, "minutes": minutes, "seed": seed}, set or [])
-    folder = resume or out or _next_folder(Path(preset or USUAL_PRESET).stem)
-    _refuse(asked, folder, resume=resume, out=out, start_from=start_from)
-    bundle = _train(asked, folder, _start(start_from), resume=resume is not None, quiet=json)
-    _tell(asked, folder, bundle, json=json)
+    grounds = {"workload": workload, "job": job, "trace": trace}
+    numbers = {"minutes": minutes, "seed": seed}
+    asked = _settings(trainer, preset, resume, grounds, numbers, set or [])
+    folder = resume or out or _next_folder(Path(preset or trainer.usual_preset).stem)
+    _refuse(trainer, asked, folder, resume=resume, out=out, start_from=start_from)
+    start = _start(trainer, start_from)
+    bundle = _train(trainer, asked, folder, start, resume=resume is not None, quiet=json)
+    _tell(trainer, asked, folder, bundle, json=json)
 
 
 def _need_jax() -> None:
@@ -86,12 +103,10 @@ def _need_jax() -> None:
         raise TrimtabError(f"training needs {' and '.join(missing)}; pip install 'trimtab[train]'")
 
 
-def _list_presets(json: bool) -> None:
-    from trimtab.dag_scheduling.decima.task import preset_names
-
-    place = files("trimtab.dag_scheduling.decima").joinpath("presets")
+def _list_presets(trainer: Trainer, json: bool) -> None:
+    place = files(trainer.package).joinpath("presets")
     rows = []
-    for name in preset_names():
+    for name in trainer.preset_names():
         first = place.joinpath(f"{name}.toml").read_text(encoding="utf-8").split("\n")[0]
         rows.append([name, first.removeprefix("#").strip() if first.startswith("#") else ""])
     if json:
@@ -101,19 +116,6 @@ def _list_presets(json: bool) -> None:
 
 
 # --- what is asked for -----------------------------------------------------------------------------
-
-
-def _change(word: str) -> tuple[str, Any]:
-    """Read ``name=value``; a value is TOML, or else text."""
-    from trimtab.core.errors import SettingsError
-
-    name, equals, value = word.partition("=")
-    if not equals or not name.strip():
-        raise SettingsError(f"--set {word}: not name=value; write for example training.iterations=50")
-    try:
-        return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name.strip(), value.strip()
 
 
 def _flag_of(field: str, written: Mapping[str, str]) -> str:
@@ -127,38 +129,48 @@ def _flag_of(field: str, written: Mapping[str, str]) -> str:
 
 
 def _settings(
-    preset: str | None, resume: Path | None, flags: Mapping[str, Any], words: Sequence[str]
-) -> DecimaSettings:
+    trainer: Trainer,
+    preset: str | None,
+    resume: Path | None,
+    grounds: Mapping[str, str | None],
+    numbers: Mapping[str, float | None],
+    words: Sequence[str],
+) -> Any:
     """Lay flags over the preset, or over the settings of the run that is continued."""
     from trimtab.core.settings import load_settings
-    from trimtab.dag_scheduling.decima.task import DecimaSettings, load_preset
-    from trimtab.dag_scheduling.workload.presets import find_source
 
-    begun = None if resume is None else _begun(resume)
-    base = begun if begun is not None and preset is None else load_preset(preset or USUAL_PRESET)
+    begun = None if resume is None else _begun(trainer, resume)
+    kept = begun if preset is None else None
+    base = trainer.load_preset(preset or trainer.usual_preset) if kept is None else kept
     plain = base.model_dump(mode="json")
-    if base is begun:
+    if kept is not None:
         # The time that was given belonged to the session that is over.
         plain["training"]["minutes"] = 0
-    written: dict[str, str] = {}
-    if flags["workload"] is not None:
-        for number, course in enumerate(plain["courses"]):
-            course["workload"]["name"] = flags["workload"]
-            written[f"courses.{number}.workload.name"] = f"--workload {shlex.quote(flags['workload'])}"
-    for flag in ("minutes", "seed"):
-        if flags[flag] is not None:
-            plain["training"][flag] = flags[flag]
-            written[f"training.{flag}"] = f"--{flag} {flags[flag]}"
+    written = trainer.put_flags(plain, _given(trainer, grounds))
+    for flag, value in numbers.items():
+        if value is not None:
+            plain["training"][flag] = value
+            written[f"training.{flag}"] = f"--{flag} {value}"
     for word in words:
-        name, value = _change(word)
+        name, value = change_of(word)
         _put(plain, name, value, f"--set {word}")
         written[name] = f"--set {word}"
-    asked = load_settings(DecimaSettings, None, plain, given_as=lambda field: _flag_of(field, written))
+    asked = load_settings(trainer.settings, None, plain, given_as=lambda field: _flag_of(field, written))
     if begun is not None and resume is not None:
         _refuse_other_settings(resume, begun, asked)
-    for course in asked.courses:
-        find_source(course.workload.name)
     return asked
+
+
+def _given(trainer: Trainer, grounds: Mapping[str, str | None]) -> dict[str, str]:
+    """The flags that were given; those of another wing are refused."""
+    from trimtab.core.errors import SettingsError
+
+    given = {flag: value for flag, value in grounds.items() if value is not None}
+    for flag in given:
+        if flag not in trainer.flags:
+            told = ", ".join(f"--{name}" for name in trainer.flags)
+            raise SettingsError(f"--{flag}: train {trainer.wing} has no such flag; it has {told}")
+    return given
 
 
 def _put(within: Any, name: str, value: Any, flag: str) -> None:
@@ -185,20 +197,20 @@ def _counted(within: list[Any], step: str, flag: str) -> int:
     return int(step)
 
 
-def _begun(run: Path) -> DecimaSettings:
+def _begun(trainer: Trainer, run: Path) -> Any:
     from trimtab.core.errors import TrimtabError
     from trimtab.core.run_folder import RunFolder
     from trimtab.core.settings import load_settings
-    from trimtab.dag_scheduling.decima.task import DecimaSettings
-    from trimtab.dag_scheduling.decima.training import ASKED_FOR
 
     RunFolder.open(run, clock=now)
-    if not (run / ASKED_FOR).is_file():
-        raise TrimtabError(f"{run}: no training to go on with (no {ASKED_FOR}); start a new run")
-    return load_settings(DecimaSettings, run / ASKED_FOR)
+    if not (run / trainer.asked_for).is_file():
+        raise TrimtabError(
+            f"{run}: no training of {trainer.wing} to go on with (no {trainer.asked_for}); start a new run"
+        )
+    return load_settings(trainer.settings, run / trainer.asked_for)
 
 
-def _refuse_other_settings(run: Path, begun: DecimaSettings, asked: DecimaSettings) -> None:
+def _refuse_other_settings(run: Path, begun: Any, asked: Any) -> None:
     from trimtab.core.errors import SettingsError
 
     before, after = _flat(begun.model_dump(mode="json")), _flat(asked.model_dump(mode="json"))
@@ -231,11 +243,16 @@ def _next_folder(label: str) -> Path:
 
 
 def _refuse(
-    asked: DecimaSettings, folder: Path, *, resume: Path | None, out: Path | None, start_from: str | None
+    trainer: Trainer,
+    asked: Any,
+    folder: Path,
+    *,
+    resume: Path | None,
+    out: Path | None,
+    start_from: str | None,
 ) -> None:
     """Find what cannot work before minutes are spent on compiling."""
     from trimtab.core.errors import TrimtabError
-    from trimtab.dag_scheduling.decima.training import check_settings
 
     if resume is not None and out is not None:
         raise TrimtabError("--out makes a new run, --resume goes on with an old one; give one of the two")
@@ -244,55 +261,55 @@ def _refuse(
     if resume is None and folder.exists():
         raise TrimtabError(f"{folder}: exists; choose another --out, or go on with --resume {folder}")
     asked.training.check_batch(asked.environments * asked.lanes)
-    check_settings(asked)
+    trainer.check(asked)
 
 
-def _start(text: str | None) -> Bundle | None:
+def _start(trainer: Trainer, text: str | None) -> Bundle | None:
     from trimtab.core.bundle import load_bundle
-    from trimtab.dag_scheduling.policies import find_bundle
 
-    return None if text is None else load_bundle(find_bundle(text))
+    return None if text is None else load_bundle(trainer.find_bundle(text))
 
 
 # --- the run ---------------------------------------------------------------------------------------
 
 
-def _train(asked: DecimaSettings, folder: Path, start: Bundle | None, *, resume: bool, quiet: bool) -> Path:
-    from trimtab.dag_scheduling.decima.training import train_decima
-
-    if resume and (kept := _finished(asked, folder, quiet=quiet)) is not None:
+def _train(
+    trainer: Trainer, asked: Any, folder: Path, start: Bundle | None, *, resume: bool, quiet: bool
+) -> Path:
+    if resume and (kept := _finished(trainer, asked, folder, quiet=quiet)) is not None:
         return kept
     if not quiet:
         remark("compiling the engine and the network; this takes a minute or two")
     try:
         with _training_bar(asked, quiet=quiet) as show:
-            return train_decima(
+            return trainer.train(
                 asked, folder, name=folder.name, clock=now, progress=show, resume=resume, start=start
             )
     except KeyboardInterrupt:
         if folder.exists():
-            remark(f"go on with: {shlex.join(['trimtab', 'train', 'dag', '--resume', str(folder)])}")
+            words = ["trimtab", "train", trainer.wing, "--resume", str(folder)]
+            remark(f"go on with: {shlex.join(words)}")
         raise
 
 
-def _finished(asked: DecimaSettings, folder: Path, *, quiet: bool) -> Path | None:
+def _finished(trainer: Trainer, asked: Any, folder: Path, *, quiet: bool) -> Path | None:
     """The bundle of a run that has nothing left to do."""
     from trimtab.core.run_folder import RunFolder
-    from trimtab.dag_scheduling.decima.training import is_finished, save_bundle_of_run
+    from trimtab.learning.runs import is_finished
 
     run = RunFolder.open(folder, clock=now)
-    if not is_finished(run, asked):
+    if not is_finished(run, asked.training):
         return None
     if not quiet:
         remark(
             f"{folder}: already finished ({asked.training.total_iterations} iterations); "
             f"begin a new run from its policy with --start-from {shlex.quote(str(folder))}"
         )
-    return save_bundle_of_run(run, folder.name)
+    return trainer.save_bundle_of_run(run, folder.name)
 
 
 @contextmanager
-def _training_bar(asked: DecimaSettings, *, quiet: bool) -> Iterator[Progress]:
+def _training_bar(asked: Any, *, quiet: bool) -> Iterator[Progress]:
     """Iterations, score, rate and time left: a bar for people, a line per score for a log file."""
     if quiet or not sys.stderr.isatty():
 
@@ -330,7 +347,7 @@ def _training_bar(asked: DecimaSettings, *, quiet: bool) -> Iterator[Progress]:
 # --- what came of it -------------------------------------------------------------------------------
 
 
-def _tell(asked: DecimaSettings, folder: Path, bundle: Path, *, json: bool) -> None:
+def _tell(trainer: Trainer, asked: Any, folder: Path, bundle: Path, *, json: bool) -> None:
     from trimtab.benchmark.report.training import write_training_report
     from trimtab.core.bundle import load_bundle
     from trimtab.core.run_folder import RunFolder
@@ -339,11 +356,11 @@ def _tell(asked: DecimaSettings, folder: Path, bundle: Path, *, json: bool) -> N
     done = len(run.read_metrics())
     finished = done == asked.training.total_iterations
     made = load_bundle(bundle)
-    score = float(made.manifest["scores"]["validation cost over the teacher's"])
+    score = float(made.manifest["scores"][trainer.score_name])
     at_iteration = int(made.manifest["scores"]["at iteration"])
     report = folder / "report.html"
     write_training_report(report, run.read_metrics(), name=folder.name, command=command_line())
-    judge = _compare_commands(asked, folder)
+    judge = trainer.judge(asked, folder)
     if json:
         print_json(
             {
@@ -359,36 +376,10 @@ def _tell(asked: DecimaSettings, folder: Path, bundle: Path, *, json: bool) -> N
         )
         return
     print(f"bundle: {bundle}")
-    print(f"score:  {score:.3f} of its teacher's cost on validation workloads, at iteration {at_iteration}")
+    print(f"score:  {score:.3f} {trainer.score_words}, at iteration {at_iteration}")
     print(f"curves: {report}")
     if not finished:
         print(f"{done} of {asked.training.total_iterations} iterations; go on with --resume {folder}")
     print("\nJudge it on unseen workloads:")
     for command in judge:
         print(f"  {command}")
-
-
-def _compare_commands(asked: DecimaSettings, folder: Path) -> list[str]:
-    """One for each course; where they differ in their load, the suite's own sweep."""
-    loads = {course.workload.load for course in asked.courses}
-    commands = [_compare_command(course, folder, sweep=len(loads) > 1) for course in asked.courses]
-    return list(dict.fromkeys(commands))
-
-
-def _compare_command(course: CourseSettings, folder: Path, *, sweep: bool) -> str:
-    """Play the policy and the rules it has to beat on the course's test seeds."""
-    jobs, cluster = course.workload, course.cluster
-    stream = jobs.arrivals == "poisson"
-    suite = "dag/multi-resource" if cluster.classes else "dag/stream" if stream else "dag/batch"
-    words = ["trimtab", "compare", suite, "--policies", f"{RIVALS},{folder}"]
-    if jobs.name != "tpch":
-        words += ["--workload", jobs.name]
-    if jobs.jobs != (200 if suite == "dag/stream" else 20):
-        words += ["--jobs", str(jobs.jobs)]
-    if cluster.executors != 50:
-        words += ["--executors", str(cluster.executors)]
-    if jobs.arrivals == "trace":
-        words += ["--arrivals", "trace"]
-    if jobs.load is not None and not sweep:
-        words += ["--load", f"{jobs.load:g}"]
-    return shlex.join(words)

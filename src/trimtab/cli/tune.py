@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from trimtab.cli.asking import USUAL_SUITE, SuiteFlags
 from trimtab.cli.terminal import (
     JsonFlag,
     cores,
@@ -17,28 +19,24 @@ from trimtab.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from trimtab.benchmark.suites import DagSuite
+    from trimtab.benchmark.suite import Suite
     from trimtab.benchmark.tune import Tuning
 
 __all__ = ["tune"]
 
+USUAL = {"dag": "dag/batch", "stream": "stream/jobs"}
+
 
 def tune(
-    wing: Literal["dag"],
+    wing: Literal["dag", "stream"],
     /,
     *,
-    suite: str = "dag/batch",
+    suite: str | None = None,
     policies: str | None = None,
     training_seeds: int | None = None,
-    workload: str | None = None,
-    jobs: int | None = None,
-    executors: int | None = None,
-    arrivals: Literal["batch", "poisson", "trace"] | None = None,
-    load: float | None = None,
-    settings: Path | None = None,
+    changes: SuiteFlags = USUAL_SUITE,
     out: Path | None = None,
     processes: int | None = None,
-    seed: int | None = None,
     json: JsonFlag = False,
 ) -> None:
     """Find the settings at which each rule does best; test episodes are never played.
@@ -46,83 +44,80 @@ def tune(
     Parameters
     ----------
     wing:
-        What is scheduled: dag.
+        What is decided: dag or stream.
     suite:
-        Suite to tune for.
+        Suite to tune for (default: dag/batch or stream/jobs).
     policies:
         Rules separated by commas (default: all that have something to tune).
     training_seeds:
         Episodes each candidate is judged by.
-    workload:
-        Name or workload file instead of the suite's own.
-    jobs:
-        Jobs per episode.
-    executors:
-        Size of the cluster.
-    arrivals:
-        All at once, a Poisson stream, or the times in the file.
-    load:
-        One load instead of the suite's sweep.
-    settings:
-        TOML file with fields of the suite.
     out:
         File of tuned values; new values are added to those in it. For `trimtab compare --tuned`.
     processes:
         Processes to use (default: one per core).
-    seed:
-        Another number for the suite; training episodes stay the same.
     """
+    from trimtab.benchmark.numbers import as_number
     from trimtab.benchmark.tuned import TunedValues
-    from trimtab.cli.asking import suite_settings
-    from trimtab.dag_scheduling.workload.presets import find_source
 
-    asked = suite_settings(
-        suite, settings=settings, workload=workload, jobs=jobs, executors=executors,
-        arrivals=arrivals, load=load, seed=seed, training_seeds=training_seeds,
-    )  # fmt: skip
-    find_source(asked.workload.name)
+    name = suite or USUAL[wing]
+    _refuse_other_wing(wing, name)
+    asked = changes.suite(name, training_seeds=training_seeds)
+    asked.check()
     before = TunedValues.load(out) if out is not None and out.exists() else TunedValues()
-    tunings = _tune_all(asked, suite, policies, processes or cores(), quiet=json)
+
+    def keep(done: Sequence[Tuning]) -> None:
+        """Hours may lie between the first rule and the last: what is found is kept at once."""
+        if out is not None:
+            before.with_entries(tuning.entry for tuning in done).save(out)
+
+    tunings = _tune_all(asked, name, policies, processes or cores(), keep, quiet=json)
     if out is not None:
-        before.with_entries(tuning.entry for tuning in tunings).save(out)
         remark(f"tuned values in {out}")
     if json:
-        print_json([_plain(tuning) for tuning in tunings])
+        print_json([_plain(tuning, asked.wing.measure) for tuning in tunings])
         return
     rows = [
         [
-            tuning.scenario.name or suite,
+            tuning.scenario.name or name,
             tuning.policy,
             _told(tuning.usual.values),
-            f"{tuning.usual.mean_jct_s:.1f}",
+            as_number(tuning.usual.score),
             _told(tuning.best.values),
-            f"{tuning.best.mean_jct_s:.1f}",
+            as_number(tuning.best.score),
             str(len(tuning.trials)),
         ]
         for tuning in tunings
     ]
-    heads = ["scenario", "policy", "usual", "mean JCT, s", "best", "mean JCT, s", "tried"]
+    measure = asked.wing.measure
+    heads = ["scenario", "policy", "usual", measure, "best", measure, "tried"]
     print(table_of(heads, rows))
     print(f"\nOn {asked.training_seeds} training seeds; compare judges by others.")
 
 
 def _tune_all(
-    asked: DagSuite, suite: str, policies: str | None, processes: int, *, quiet: bool
+    asked: Suite,
+    suite: str,
+    policies: str | None,
+    processes: int,
+    keep: Callable[[Sequence[Tuning]], None],
+    *,
+    quiet: bool,
 ) -> list[Tuning]:
     from trimtab.benchmark.playing import Workers
     from trimtab.benchmark.tune import check_tunable, tunable_policies
     from trimtab.benchmark.tune import tune as run
 
-    names = tunable_policies() if policies is None else split_policies(policies)
+    names = tunable_policies(asked.wing) if policies is None else split_policies(policies)
     for name in names:
-        check_tunable(name)
-    say_if_compiling(names)
+        check_tunable(asked.wing, name)
+    say_if_compiling(asked.wing, names)
     tunings: list[Tuning] = []
     with progress_bar("tuning", quiet=quiet) as show, Workers(processes) as workers:
         pairs = [(scenario, name) for scenario in asked.scenarios() for name in names]
         for done, (scenario, name) in enumerate(pairs):
             show(done, len(pairs))
             tunings.append(run(name, asked, scenario, suite_name=suite, workers=workers))
+            keep(tunings)
     return tunings
 
 
@@ -130,11 +125,18 @@ def _told(values: dict[str, float]) -> str:
     return ",".join(f"{name}={value:g}" for name, value in values.items())
 
 
-def _plain(tuning: Tuning) -> dict[str, object]:
+def _plain(tuning: Tuning, measure: str) -> dict[str, object]:
     return {
         "policy": tuning.policy,
         "scenario": tuning.scenario.name,
-        "usual": {"values": tuning.usual.values, "mean_jct_s": tuning.usual.mean_jct_s},
-        "best": {"values": tuning.best.values, "mean_jct_s": tuning.best.mean_jct_s},
-        "trials": [{"values": trial.values, "mean_jct_s": trial.mean_jct_s} for trial in tuning.trials],
+        "usual": {"values": tuning.usual.values, measure: tuning.usual.score},
+        "best": {"values": tuning.best.values, measure: tuning.best.score},
+        "trials": [{"values": trial.values, measure: trial.score} for trial in tuning.trials],
     }
+
+
+def _refuse_other_wing(wing: str, suite: str) -> None:
+    from trimtab.core.errors import SettingsError
+
+    if not suite.startswith(f"{wing}/"):
+        raise SettingsError(f"--suite {suite}: is not of {wing}; name one that begins with {wing}/")

@@ -1,4 +1,4 @@
-"""`trimtab workloads`: what can be put after --workload, and where more can come from."""
+"""`trimtab workloads`: what can be simulated, and where more can come from."""
 
 from __future__ import annotations
 
@@ -8,18 +8,32 @@ __all__ = ["workloads"]
 
 
 def workloads(*, json: JsonFlag = False) -> None:
-    """List the workloads, and the sources of history that `trimtab import` reads."""
-    from trimtab.dag_scheduling.history import HISTORY
-    from trimtab.dag_scheduling.workload.presets import PREFIX, WORKLOADS, described
+    """List workloads, streaming jobs and rate traces, and the histories that `trimtab import` reads."""
+    from trimtab.dag_scheduling.history import HISTORY as OF_JOBS
+    from trimtab.dag_scheduling.workload import presets as dag
+    from trimtab.stream_autoscaling.history import HISTORY as OF_STREAMS
+    from trimtab.stream_autoscaling.workload import jobs as stream_jobs
+    from trimtab.stream_autoscaling.workload import presets as stream
 
-    known = [(name.removeprefix(PREFIX), described(name)) for name in WORKLOADS]
+    known = {
+        "workloads": [(name.removeprefix(dag.PREFIX), dag.described(name)) for name in dag.WORKLOADS],
+        "jobs": [
+            (name.removeprefix(stream_jobs.PREFIX), stream_jobs.described_job(name))
+            for name in stream_jobs.JOBS
+        ],
+        "traces": [
+            (name.removeprefix(stream.PREFIX), stream.described_trace(name)) for name in stream.TRACES
+        ],
+    }
     if json:
-        print_json(
-            {
-                "workloads": [{"name": name, "description": text} for name, text in known],
-                "history": list(HISTORY),
-            }
-        )
+        listed = {
+            kind: [{"name": name, "description": text} for name, text in pairs]
+            for kind, pairs in known.items()
+        }
+        print_json({**listed, "history": [*OF_JOBS, *OF_STREAMS]})
         return
-    print(table_of(["workload", "what it is"], [list(pair) for pair in known]))
-    print(f"\nYour own: trimtab import SOURCE PATH --out my.workload; sources: {', '.join(HISTORY)}")
+    heads = {"workloads": "dag: --workload", "jobs": "stream: --job", "traces": "stream: --trace"}
+    for kind, pairs in known.items():
+        print(table_of([heads[kind], "what it is"], [list(pair) for pair in pairs]), end="\n\n")
+    print(f"Your own jobs: trimtab import SOURCE PATH --out my.workload; sources: {', '.join(OF_JOBS)}")
+    print(f"Your own streams: trimtab import SOURCE PATH --out my.trace; sources: {', '.join(OF_STREAMS)}")

@@ -1,12 +1,18 @@
-"""What a policy is: a name and a decision.
+"""What a policy is: a name and a decision; and what a rule adds to it: settings.
 
 Heuristics and learned policies, simulated and live, all have this one shape. A policy reads the
 snapshot and nothing else, so the same object runs in the simulator and on the real system.
 """
 
-from typing import Protocol, TypeVar, runtime_checkable
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Policy"]
+from trimtab.core.errors import SettingsError
+
+__all__ = ["Parameter", "Policy", "RuleLike", "parameters_of", "tunable_parameters", "with_settings"]
 
 SnapshotSeen = TypeVar("SnapshotSeen", contravariant=True)
 ActionMade = TypeVar("ActionMade", covariant=True)
@@ -33,3 +39,86 @@ class Policy(Protocol[SnapshotSeen, ActionMade]):
     def decide(self, snapshot: SnapshotSeen) -> ActionMade:
         """Choose an action that the snapshot's mask allows."""
         ...
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A setting of a rule: what it may be, and the values `trimtab tune` tries; none: it is not tuned.
+
+    >>> Parameter("target", 0.7, "busy share to aim at", grid=(0.5, 0.7, 0.9), low=0, high=1).value
+    0.7
+    """
+
+    name: str
+    value: float
+    description: str
+    grid: tuple[float, ...] = ()
+    low: float = -math.inf
+    high: float = math.inf
+    whole: bool = False
+    """Only whole numbers make sense."""
+
+
+@runtime_checkable
+class RuleLike(Protocol):
+    """A policy that is a rule: its settings can be read and changed. Every wing has its own kind."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> tuple[Parameter, ...]: ...
+    @property
+    def sentence(self) -> str:
+        """What the rule does."""
+        ...
+
+    def with_values(self, values: Mapping[str, float]) -> Any:
+        """The same rule with other settings."""
+        ...
+
+
+def parameters_of(policy: object) -> tuple[Parameter, ...]:
+    """The settings of a rule; other policies have none."""
+    return policy.parameters if isinstance(policy, RuleLike) else ()
+
+
+def tunable_parameters(policy: object) -> tuple[Parameter, ...]:
+    """The settings `trimtab tune` may change."""
+    return tuple(parameter for parameter in parameters_of(policy) if parameter.grid)
+
+
+def with_settings(
+    rule: str, parameters: Sequence[Parameter], values: Mapping[str, float]
+) -> tuple[Parameter, ...]:
+    """The settings of a rule with some of them changed; unknown names and bad values are refused.
+
+    >>> with_settings("ds2", [Parameter("target", 0.7, "", low=0, high=1)], {"target": 7})
+    Traceback (most recent call last):
+    trimtab.core.errors.SettingsError: policy 'ds2': target = 7 is out of range; use 0 to 1
+    """
+    known = {parameter.name: parameter for parameter in parameters}
+    for name, value in values.items():
+        if name not in known:
+            raise SettingsError(f"policy {rule!r} has no setting {name!r}; {_hint(name, list(known))}")
+        _check(rule, known[name], value)
+    return tuple(replace(one, value=float(values.get(one.name, one.value))) for one in parameters)
+
+
+def _check(rule: str, parameter: Parameter, value: float) -> None:
+    name = parameter.name
+    if not math.isfinite(value):
+        raise SettingsError(f"policy {rule!r}: {name} = {value} is not a finite number")
+    if not parameter.low <= value <= parameter.high:
+        raise SettingsError(
+            f"policy {rule!r}: {name} = {value:g} is out of range; "
+            f"use {parameter.low:g} to {parameter.high:g}"
+        )
+    if parameter.whole and value != int(value):
+        raise SettingsError(f"policy {rule!r}: {name} = {value:g} must be a whole number")
+
+
+def _hint(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"its settings: {', '.join(known)}" if known else "it has none"

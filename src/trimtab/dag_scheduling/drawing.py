@@ -1,17 +1,15 @@
 """Pictures of DAG scheduling: who worked for which job and when, and how long jobs took.
 
 Every function takes episodes of the same workload under different policies. A job has one colour in
-all of them. Figures are made without pyplot: no display is needed and no state is left behind.
+all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba_array
@@ -22,6 +20,16 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from trimtab.core.colours import job_colours, policy_styles
 from trimtab.core.errors import TrimtabError
 from trimtab.dag_scheduling.episode import Episode, TaskLog, jobs_in_system
+from trimtab.figures import (
+    DOTS_PER_INCH,
+    WIDTH_INCHES,
+    Paper,
+    legend_above,
+    line_figure,
+    panel_title,
+    paper_of,
+    save_figure,
+)
 
 __all__ = [
     "gantt",
@@ -30,29 +38,10 @@ __all__ = [
     "jct_distribution_figure",
     "jobs_over_time",
     "jobs_over_time_figure",
-    "legend_above",
-    "line_figure",
-    "save_figure",
 ]
 
-WIDTH_INCHES, DOTS_PER_INCH = 12.0, 100  # 1200 pixels: the width of a README
 # An SVG of 5000 rectangles is about 1 MB; beyond that the tasks are put in as a picture.
 MOST_SHAPES_IN_SVG = 5000
-
-
-@dataclass(frozen=True)
-class Paper:
-    """What a figure is drawn on."""
-
-    page: str
-    ink: str
-    muted: str
-    idle: str
-    line: str
-
-
-LIGHT = Paper(page="#ffffff", ink="#1b2127", muted="#57626d", idle="#f1f3f5", line="#d5dadf")
-DARK = Paper(page="#14181c", ink="#e7ebee", muted="#a2adb8", idle="#1d2328", line="#39424b")
 
 
 def gantt(episodes: Sequence[Episode], path: Path, *, dark: bool = False) -> None:
@@ -73,7 +62,7 @@ def jobs_over_time(episodes: Sequence[Episode], path: Path, *, dark: bool = Fals
 def gantt_figure(episodes: Sequence[Episode], *, dark: bool = False) -> Figure:
     """Executors as rows, tasks coloured by job, a triangle where each job is complete."""
     logs = [_tasks_of(episode) for episode in _some(episodes)]
-    paper = DARK if dark else LIGHT
+    paper = paper_of(dark=dark)
     panel_inches = float(np.clip(0.06 * max(e.executor_count for e in episodes), 1.1, 3.0))
     above, between, below = 0.55, 0.62, 0.62
     height = above + len(episodes) * panel_inches + (len(episodes) - 1) * between + below
@@ -200,16 +189,7 @@ def _dress_panel(axes: Axes, episode: Episode, paper: Paper) -> None:
     axes.tick_params(colors=paper.muted, length=3, labelsize=10.5)
     axes.spines[:].set_visible(False)
     mean_s = float(episode.jct_ms.mean()) / 1000
-    name = axes.annotate(
-        episode.policy,
-        (0, 1),
-        (0, 17),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        color=paper.ink,
-        fontsize=14,
-        fontweight="bold",
-    )
+    name = panel_title(axes, episode.policy, paper, rise=17)
     axes.annotate(
         f"mean completion time {_seconds(mean_s)}",
         (1, 0),
@@ -226,19 +206,6 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds < 1000 else f"{seconds:,.0f} s"
 
 
-def line_figure(*, dark: bool) -> tuple[Figure, Axes, Paper]:
-    """Empty axes with a light grid; the paper tells the colours to write with."""
-    paper = DARK if dark else LIGHT
-    figure = Figure((9, 4.4), dpi=DOTS_PER_INCH, facecolor=paper.page)
-    axes = figure.add_axes((0.085, 0.125, 0.89, 0.77))
-    axes.set_facecolor(paper.page)
-    axes.grid(color=paper.line, linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(colors=paper.muted, length=0, labelsize=10.5)
-    return figure, axes, paper
-
-
 def _draw_steps(
     axes: Axes,
     x: np.ndarray,
@@ -252,39 +219,3 @@ def _draw_steps(
         line.set_dashes(dashes)
     axes.add_line(line)
     axes.autoscale_view()
-
-
-LEGEND_LETTERS, HANDLE_LETTERS, ROW_HEIGHT = 110, 6, 0.06
-"""Letters that fit beside each other above the axes, how many a line sample takes, height of a row."""
-
-
-def legend_above(axes: Axes, paper: Paper) -> None:
-    """Above the axes, where it cannot cover a line; more rows make the axes lower."""
-    labels = [str(line.get_label()) for line in axes.get_lines()]
-    columns = LEGEND_LETTERS // (max(map(len, labels), default=1) + HANDLE_LETTERS)
-    columns = max(1, min(6, columns))
-    rows = -(-len(labels) // columns)
-    box = axes.get_position()
-    axes.set_position((box.x0, box.y0, box.width, box.height - ROW_HEIGHT * max(rows - 1, 0)))
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        borderaxespad=0.4,
-        ncols=columns,
-        frameon=False,
-        labelcolor=paper.ink,
-        fontsize=11,
-        handlelength=2.6,
-    )
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as the suffix says; the same figure gives the same bytes."""
-    kind = path.suffix.lower().lstrip(".")
-    if kind not in ("png", "svg"):
-        raise TrimtabError(f"{path}: pictures are written as .png or .svg; change the suffix")
-    if kind == "png":
-        figure.savefig(path, format=kind)
-        return
-    with rc_context({"svg.hashsalt": "trimtab"}):
-        figure.savefig(path, format=kind, metadata={"Date": None}, dpi=2 * DOTS_PER_INCH)

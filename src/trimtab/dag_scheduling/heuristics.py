@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.errors import SettingsError
+from trimtab.core.policy import Parameter, with_settings
 from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
 
 __all__ = [
@@ -33,16 +33,6 @@ __all__ = [
 
 Parameters = NDArray[np.float64]
 RuleFunction = Callable[[Snapshot, Parameters], Action]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A setting of a rule and the values `trimtab tune` tries."""
-
-    name: str
-    value: float
-    description: str
-    grid: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,18 +55,14 @@ class Rule:
     def decide(self, snapshot: Snapshot) -> Action:
         return self.function(snapshot, np.array(self.values, np.float64))
 
+    @property
+    def sentence(self) -> str:
+        """What the rule does: the first line of its function's docstring."""
+        return (self.function.__doc__ or "").strip().split("\n")[0]
+
     def with_values(self, values: Mapping[str, float]) -> Rule:
-        """The same rule with other settings; unknown names and values that are no numbers are refused."""
-        known = [parameter.name for parameter in self.parameters]
-        for name, value in values.items():
-            if name not in known:
-                raise SettingsError(
-                    f"policy {self.name!r} has no setting {name!r}; it has {', '.join(known) or 'none'}"
-                )
-            if not math.isfinite(value):
-                raise SettingsError(f"policy {self.name!r}: {name} = {value} is not a finite number")
-        changed = [replace(p, value=float(values.get(p.name, p.value))) for p in self.parameters]
-        return replace(self, parameters=tuple(changed))
+        """The same rule with other settings; unknown names and bad values are refused."""
+        return replace(self, parameters=with_settings(self.name, self.parameters, values))
 
 
 # --- words shared by the rules ---------------------------------------------------------------------

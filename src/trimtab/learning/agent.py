@@ -31,11 +31,16 @@ class Acted(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What the agent thinks of a given decision; `entropy` has the shape of `log_prob`."""
+    """What the agent thinks of a given decision; `entropy` has the shape of `log_prob`.
+
+    `auxiliary` [batch] or a single number, where there is one, is added to the loss of the policy as it is:
+    what an encoder wants to be small besides (a divergence, minus a mutual information), weighed already.
+    """
 
     log_prob: jax.Array
     entropy: jax.Array
     value: jax.Array
+    auxiliary: jax.Array | None = None
 
 
 class Agent(NamedTuple):

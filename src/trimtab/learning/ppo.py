@@ -12,11 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from trimtab.learning.advantages import Credit
-from trimtab.learning.agent import Agent, Observation, Parameters
+from trimtab.learning.agent import Agent, Judged, Observation, Parameters
 from trimtab.learning.passes import Loss, Metrics, flat_rows, weighted_mean
 from trimtab.learning.rollouts import Rollout
 
-__all__ = ["Experience", "Scalar", "Weights", "experience_rows", "ppo_loss", "value_error"]
+__all__ = [
+    "Experience",
+    "Scalar",
+    "Weights",
+    "auxiliary_loss",
+    "experience_rows",
+    "ppo_loss",
+    "value_error",
+]
 
 
 class Experience(NamedTuple):
@@ -125,12 +133,21 @@ def ppo_loss(
             "kl": weighted_mean(ratio - 1 - change, rows.weight),
             "clip_fraction": weighted_mean((jnp.abs(ratio - 1) > clip).astype(jnp.float32), rows.weight),
         }
+        if judged.auxiliary is not None:
+            metrics["auxiliary_loss"] = auxiliary_loss(judged, rows)
+            total += metrics["auxiliary_loss"]
         if anchored:
             metrics["anchor_loss"] = _teacher_loss(agent, parameters, rows)
             total += weights.anchor * metrics["anchor_loss"]
         return total, metrics
 
     return loss
+
+
+def auxiliary_loss(judged: Judged, rows: Experience) -> jax.Array:
+    """Mean of what the agent wants to be small besides, over the decisions that count."""
+    assert judged.auxiliary is not None
+    return weighted_mean(jnp.broadcast_to(judged.auxiliary, rows.weight.shape), rows.weight)
 
 
 def _teacher_loss(agent: Agent, parameters: Parameters, rows: Experience) -> jax.Array:

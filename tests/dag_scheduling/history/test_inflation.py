@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.core.errors import HistoryError
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.inflation import (
     PUBLISHED_RELATIVE_WORK,
     Curve,
@@ -17,7 +18,6 @@ from trimtab.dag_scheduling.history.inflation import (
     inflation,
     published_inflation,
 )
-from trimtab.dag_scheduling.history.report import ImportReport
 from trimtab.dag_scheduling.workload import JobRecord, StageRecord
 
 

@@ -7,7 +7,7 @@ from tests.dag_scheduling.history.spark_log_writer import Log, stage, two_stage_
 from tests.dag_scheduling.history.workload_view import names_of, stages_of
 
 from trimtab.core.errors import HistoryError
-from trimtab.dag_scheduling.history.report import ImportReport
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.spark_event_log import import_spark
 from trimtab.dag_scheduling.workload import Workload
 

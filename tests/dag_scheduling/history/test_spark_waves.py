@@ -6,7 +6,7 @@ import pytest
 from tests.dag_scheduling.history.spark_log_writer import Log, stage, two_stage_log
 from tests.dag_scheduling.history.workload_view import durations_of, stages_of
 
-from trimtab.dag_scheduling.history.report import ImportReport
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.spark_event_log import import_spark
 from trimtab.dag_scheduling.workload import FIRST_WAVE, FRESH, LATER_WAVE, Workload
 

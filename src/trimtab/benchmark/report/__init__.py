@@ -16,10 +16,9 @@ from trimtab.benchmark.report.content import (
     ReportColumn,
     ReportRow,
     ReportTable,
+    Section,
 )
-from trimtab.benchmark.report.dag_scheduling import dag_facts, dag_sections
 from trimtab.benchmark.report.page import write_page
-from trimtab.dag_scheduling.episode import Episode
 
 __all__ = [
     "EstimateLike",
@@ -38,14 +37,16 @@ def write_report(
     *,
     title: str,
     table: ReportTable,
-    episodes: Sequence[Episode],
+    sections: Sequence[Section],
+    facts: Mapping[str, str],
     notes: Sequence[str],
     command: str,
     provenance: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a comparison of DAG schedulers as one HTML file.
+    """Write a comparison as one HTML file.
 
-    `provenance` adds what only the caller knows: date, commit, source of the workload.
+    `facts` say what was played; `provenance` adds what only the caller knows: date, commit, source of
+    the workload.
     """
     versions = {
         "trimtab": trimtab.__version__,
@@ -55,10 +56,10 @@ def write_report(
     report = Report(
         title=title,
         table=table,
-        sections=dag_sections(episodes),
+        sections=sections,
         notes=notes,
         command=command,
-        facts=dag_facts(episodes),
+        facts=facts,
         provenance={**(provenance or {}), **versions},
     )
     write_page(path, report)

@@ -82,6 +82,39 @@ function niceTicks(top, most, smallest = 1) {
   return ticks;
 }
 
+// 0.1, 1, 10, … where they are at least three; else also 2 and 5 times those.
+function logTicks(low, high, most) {
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+    for (const n of [1, 2, 5]) ticks.push(Number(`${n}e${power}`));
+  }
+  const inside = ticks.filter((tick) => low <= tick && tick <= high * 1.0001);
+  const decades = inside.filter((tick) => Number.isInteger(Math.round(1e6 * Math.log10(tick)) / 1e6));
+  return inside.length <= most || decades.length < 3 ? inside : decades;
+}
+
+// Moments that people know (1 s, 10 s, 1 min, …), at most so many, for an axis of powers.
+function logTimeTicks(low, high, most) {
+  const apart = Math.log(high / low) / most;
+  const ticks = [];
+  for (const step of STEPS) {
+    if (step < low || step > high) continue;
+    if (!ticks.length || Math.log(step / ticks.at(-1)) >= apart) ticks.push(step);
+  }
+  return { ticks };
+}
+
+// Where a value lies between the ends of an axis, 0 to 1.
+function axisShare(low, high, log) {
+  if (!log) return (value) => (value - low) / (high - low);
+  return (value) => Math.log(Math.max(value, low) / low) / Math.log(high / low);
+}
+
+function smallestAbove0(lists, otherwise) {
+  const least = Math.min(...lists.map((numbers) => numbers.reduce((a, b) => (b > 0 && b < a ? b : a), Infinity)));
+  return Number.isFinite(least) ? least : otherwise;
+}
+
 // The last place in numbers[low … high - 1] whose value is at most x; low - 1 if there is none.
 function lastAtMost(numbers, x, low, high) {
   while (low < high) {

@@ -22,6 +22,7 @@ __all__ = [
     "GanttPanel",
     "GanttSection",
     "Measured",
+    "Reference",
     "Report",
     "ReportColumn",
     "ReportRow",
@@ -118,6 +119,19 @@ class Curve:
     job_x: NDArray[np.int64] | None = None  # where each job lies on the curve
 
 
+@dataclass(frozen=True)
+class Reference:
+    """A line across a chart that is no policy's: a limit, say.
+
+    >>> Reference("limit 5 s", 5.0)
+    Reference(label='limit 5 s', value=5.0, upright=False)
+    """
+
+    label: str
+    value: float  # on the axis it stands on; milliseconds where it is upright
+    upright: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class CurvesSection:
     """One line per policy over time."""
@@ -131,6 +145,9 @@ class CurvesSection:
     y_percent: bool = False
     on_the_clock: bool = False  # x is the time axis of the Gantt charts
     decimals: int = 0  # digits after the point of a value; 0: they are counts
+    x_log: bool = False  # a tenfold is as far everywhere; x must be above 0
+    y_log: bool = False  # the same upwards; values of 0 are drawn on the base line
+    reference: Reference | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -94,6 +95,9 @@ def _section_data(section: Section) -> dict[str, object]:
             "percent": section.y_percent,
             "onTheClock": section.on_the_clock,
             "decimals": section.decimals,
+            "xLog": section.x_log,
+            "yLog": section.y_log,
+            "reference": None if section.reference is None else asdict(section.reference),
             "curves": [
                 {
                     "policy": curve.policy,

@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 
 from trimtab.core.errors import HistoryError
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS, extrapolate_jobs
-from trimtab.dag_scheduling.history.report import ImportReport
 from trimtab.dag_scheduling.workload import (
     JobRecord,
     Provenance,

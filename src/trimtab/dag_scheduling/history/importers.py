@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trimtab.core.import_report import ImportReport
 from trimtab.core.registry import HISTORY_ENTRY_POINTS, Registry
-from trimtab.dag_scheduling.history.report import ImportReport
 from trimtab.dag_scheduling.workload import Workload
 
 __all__ = ["HISTORY", "Importer"]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.errors import HistoryError
-from trimtab.dag_scheduling.history.report import ImportReport
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.workload import JobRecord, StageRecord
 
 __all__ = [

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.core.errors import HistoryError
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.inflation import bucket_points, extrapolate_jobs
-from trimtab.dag_scheduling.history.report import ImportReport
 from trimtab.dag_scheduling.history.spark_queries import finished_queries, stage_parents
 from trimtab.dag_scheduling.history.spark_records import Application
 from trimtab.dag_scheduling.history.spark_waves import StageTasks, stage_tasks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS
-from trimtab.dag_scheduling.history.report import ImportReport
 from trimtab.dag_scheduling.history.spark_applications import workload_of_applications
 from trimtab.dag_scheduling.history.spark_log_events import read_application
 from trimtab.dag_scheduling.history.spark_log_files import find_application_logs

@@ -20,8 +20,8 @@ from urllib.parse import quote, urlsplit
 from urllib.request import OpenerDirector, ProxyHandler, build_opener
 
 from trimtab.core.errors import HistoryError
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS
-from trimtab.dag_scheduling.history.report import ImportReport
 from trimtab.dag_scheduling.history.spark_applications import workload_of_applications
 from trimtab.dag_scheduling.history.spark_log_events import read_application
 from trimtab.dag_scheduling.history.spark_log_files import find_application_logs

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trimtab.core.errors import HistoryError
-from trimtab.dag_scheduling.history.report import ImportReport
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.spark_log_files import ApplicationLog, Line, read_lines
 from trimtab.dag_scheduling.history.spark_records import (
     Application,

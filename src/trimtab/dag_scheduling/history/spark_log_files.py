@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from trimtab.core.errors import HistoryError
-from trimtab.dag_scheduling.history.report import ImportReport
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.spark_codecs import (
     CodecError,
     TruncatedStream,

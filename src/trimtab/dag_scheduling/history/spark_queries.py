@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.core.errors import HistoryError
-from trimtab.dag_scheduling.history.report import ImportReport
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.spark_records import Application, SparkJob, SparkStage
 from trimtab.dag_scheduling.history.spark_waves import StageTasks
 

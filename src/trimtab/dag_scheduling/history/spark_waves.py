@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.dag_scheduling.history.report import ImportReport
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.spark_records import (
     Application,
     ExecutorSpan,

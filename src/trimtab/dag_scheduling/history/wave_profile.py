@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from trimtab.core.errors import HistoryError, WorkloadError
+from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS, extrapolate_jobs
-from trimtab.dag_scheduling.history.report import ImportReport
 from trimtab.dag_scheduling.workload import (
     JobRecord,
     Provenance,

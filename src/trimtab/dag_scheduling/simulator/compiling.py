@@ -1,24 +1,10 @@
-"""Compile plain functions, keep the result on disk, and never use a stale one.
-
-numba's own cache does not notice a change in a *called* function of another file, so the cache folder
-is named after everything the engine is made of: change a line and the engine compiles anew.
-"""
+"""The compiler of this wing's engine: which files it is made of, hence when it must compile anew."""
 
 from __future__ import annotations
 
-import hashlib
-import sys
-import types
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numba
-import numba.core.config
-import numpy as np
-from numba.core.dispatcher import Dispatcher
-
-from trimtab.core.errors import TrimtabError
+from trimtab.compiling import Compiler, fingerprint, is_importable
 
 __all__ = [
     "cache_folder",
@@ -32,131 +18,18 @@ __all__ = [
 ]
 
 _PACKAGE = Path(__file__).parent
-_SOURCES = [
-    *sorted(_PACKAGE.glob("*.py")),
-    _PACKAGE.parent / "problem.py",
-    _PACKAGE.parent / "heuristics.py",
-    _PACKAGE.parent / "decima" / "view.py",
-]
-_compiled: dict[Callable[..., Any], Callable[..., Any]] = {}
 
-
-def cache_folder() -> Path:
-    """Where compiled code of this version of the engine lies."""
-    digest = hashlib.sha256()
-    for source in _SOURCES:
-        digest.update(source.read_bytes())
-    return Path.home() / ".cache" / "trimtab" / f"engine-{digest.hexdigest()[:16]}"
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """For small functions on the hot path: handing over a state of ten arrays costs more than they do."""
-    return jit(function, forceinline=True)
-
-
-def merged(function: Callable[..., Any]) -> Any:
-    """For functions with one caller: compiled as a part of it, not by themselves first."""
-    return jit(function, inline="always")
-
-
-def jit(
-    function: Callable[..., Any],
-    *,
-    inline: str = "never",
-    forceinline: bool = False,
-    counted: bool = False,
-    cached: bool = True,
-) -> Any:
-    """`numba.njit` with the cache in our folder; other users of numba keep their own.
-
-    The engine allocates nothing, so it goes without reference counting (`counted`), which took three
-    quarters of its time.
-    """
-    settings: dict[str, Any] = {
-        "cache": cached,
-        "error_model": "numpy",
-        "forceinline": forceinline,
-        "inline": inline,
-        "_nrt": counted,
-        "nogil": True,
-    }
-    before = numba.core.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
-    numba.core.config.CACHE_DIR = str(_FOLDER)  # pyright: ignore[reportAttributeAccessIssue]
-    try:
-        return numba.njit(**settings)(function)
-    finally:
-        numba.core.config.CACHE_DIR = before  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a plain function together with the plain functions it calls.
-
-    Rules are written without numba, so that they run live on numpy alone; here each becomes a compiled
-    twin whose calls lead to compiled twins. Rules from outside may allocate, so theirs are counted.
-    """
-    if isinstance(function, Dispatcher) or numba.core.config.DISABLE_JIT:  # pyright: ignore[reportAttributeAccessIssue]
-        return function
-    if function not in _compiled:
-        _compiled[function] = specialise(
-            function,
-            {},
-            fingerprint(function),
-            counted=not function.__module__.startswith("trimtab."),
-            cached=is_importable(function),
-        )
-    return _compiled[function]
-
-
-def is_importable(function: Callable[..., Any]) -> bool:
-    """Whether another process can find the function by name; only then may its code be kept on disk."""
-    home = sys.modules.get(function.__module__)
-    return (
-        getattr(home, function.__name__, None) is function and Path(function.__code__.co_filename).is_file()
-    )
-
-
-def specialise(
-    function: Callable[..., Any],
-    replacements: dict[str, Any],
-    label: str,
-    *,
-    counted: bool = False,
-    cached: bool = True,
-) -> Any:
-    """Compile a copy of `function` in which some global names mean something else.
-
-    The label becomes part of its name, hence of its place in the cache.
-    """
-    plain = getattr(function, "py_func", function)
-    if plain.__closure__:
-        raise TrimtabError(
-            f"rule {plain.__name__!r} uses variables of the function around it, which cannot be compiled; "
-            "define it at the top of a module, or give simulate() an object with decide()"
-        )
-    names = plain.__globals__ | replacements
-    for name in plain.__code__.co_names:
-        if isinstance(names.get(name), types.FunctionType) and names[name] is not plain:
-            names[name] = compiled(names[name])
-    copy = types.FunctionType(plain.__code__, names, f"{plain.__name__}_{label}", plain.__defaults__)
-    copy.__qualname__ = copy.__name__
-    copy.__module__ = plain.__module__
-    if numba.core.config.DISABLE_JIT:  # pyright: ignore[reportAttributeAccessIssue]
-        return copy
-    return jit(copy, counted=counted, cached=cached)
-
-
-def fingerprint(function: Callable[..., Any], seen: frozenset[Any] = frozenset()) -> str:
-    """Changes when the function changes, or a plain function or constant it uses."""
-    code = function.__code__
-    constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
-    parts = [code.co_code.hex(), repr(constants), repr(code.co_names), repr(function.__defaults__)]
-    for name in code.co_names:
-        used = function.__globals__.get(name)
-        if isinstance(used, types.FunctionType) and used not in seen:
-            parts.append(fingerprint(used, seen | {function}))
-        elif isinstance(used, int | float | str | bytes | tuple | np.generic | np.ndarray):
-            parts.append(f"{name}={used!r}")
-    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:12]
-
-
-_FOLDER = cache_folder()
+_compiler = Compiler(
+    [
+        *sorted(_PACKAGE.glob("*.py")),
+        _PACKAGE.parent / "problem.py",
+        _PACKAGE.parent / "heuristics.py",
+        _PACKAGE.parent / "decima" / "view.py",
+    ]
+)
+cache_folder = _compiler.cache_folder
+compiled = _compiler.compiled
+inlined = _compiler.inlined
+jit = _compiler.jit
+merged = _compiler.merged
+specialise = _compiler.specialise

@@ -1,44 +1,27 @@
 """How long a task takes: a counter-based draw from what was recorded.
 
 The random number of a task depends on (seed, job, stage, task) only, so the same task has the same luck
-under every policy. Same formula as `trimtab.core.randomness.hash_counters`, for single numbers.
+under every policy.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from trimtab.compiling.counters import count_in, luck_of_seed
 from trimtab.dag_scheduling.simulator.compiling import inlined, jit
 from trimtab.dag_scheduling.simulator.state import State
 from trimtab.dag_scheduling.simulator.tables import Tables
 
 __all__ = ["draw_duration_ms", "luck_of"]
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_STEP = np.uint64(0x632BE59BD9B4E019)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
-_LOW = np.uint64(0xFFFFFFFF)
-_ONE, _27, _30, _31, _32 = np.uint64(1), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
-
-
-@inlined
-def finalise(value: np.uint64) -> np.uint64:
-    value = (value ^ (value >> _30)) * _FIRST
-    value = (value ^ (value >> _27)) * _SECOND
-    return value ^ (value >> _31)
-
-
-@inlined
-def count_in(luck: np.uint64, counter: int) -> np.uint64:
-    """Mix one more counter into a hash."""
-    return finalise(luck ^ (np.uint64(counter) * _GOLDEN + _STEP))
+_LOW, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 @jit
 def luck_of(seed: int, job: int, stage: int) -> np.uint64:
     """The part of a task's random number that all tasks of a stage share."""
-    return count_in(count_in(finalise(np.uint64(seed) * _GOLDEN + _ONE), job), stage)
+    return count_in(count_in(luck_of_seed(seed), job), stage)
 
 
 @inlined

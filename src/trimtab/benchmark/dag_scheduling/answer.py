@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.benchmark.compare import MEASURE, Comparison, Row, ScenarioResult
 from trimtab.dag_scheduling.episode import Episode
+
+if TYPE_CHECKING:
+    from trimtab.benchmark.compare import Comparison, Row, ScenarioResult
 
 __all__ = ["answer", "reasons"]
 
@@ -21,7 +24,7 @@ def answer(comparison: Comparison, result: ScenarioResult) -> str:
     Said no stronger than the intervals allow: rivals that cannot be told apart are named.
     """
     best = result.best
-    mean = best.metrics[MEASURE]
+    mean = best.metrics["mean_jct_s"]
     rivals = [row.policy for row in result.rows if row.ties_with_best]
     beside = f" (not to be told from {', '.join(rivals)})" if rivals else ""
     sentence = (

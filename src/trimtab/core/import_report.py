@@ -1,4 +1,4 @@
-"""What an import read, dropped, assumed and lost: what the workload itself cannot tell."""
+"""What an import read, filled, dropped, assumed and lost: what its result itself cannot tell."""
 
 from __future__ import annotations
 
@@ -10,30 +10,37 @@ __all__ = ["ImportReport"]
 
 @dataclass
 class ImportReport:
-    """The account an importer gives beside its workload.
+    """The account an importer gives beside its result.
 
-    *Dropped* is sound but of no use (a failed query); *lost* is damage (a torn line).
+    *Filled* is what was made up where nothing was known; *dropped* is sound but of no use (a sample in the
+    middle of a restart); *lost* is damage (a torn line). *Measured* are numbers of the system that have no
+    place in a job, such as how long a restart takes.
 
-    >>> report = ImportReport("logs/app-1")
-    >>> report.count("tasks", 12_000)
-    >>> report.drop("query failed", 2)
-    >>> report.assume("one wave per task")
+    >>> report = ImportReport("access.log.gz")
+    >>> report.count("requests", 12_000)
+    >>> report.fill("minutes, between their neighbours", 3)
     >>> print(*report.lines(), sep="\\n")
-    logs/app-1
-      read     12,000 tasks
-      dropped  2 x query failed
-      assumed  one wave per task
+    access.log.gz
+      read     12,000 requests
+      filled   3 minutes, between their neighbours
     """
 
     source: str
     read: Counter[str] = field(default_factory=Counter)
+    filled: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
+    measured: dict[str, float] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
 
     def count(self, what: str, amount: int = 1) -> None:
         """Note that something was read."""
         self.read[what] += amount
+
+    def fill(self, what: str, amount: int = 1) -> None:
+        """Note that something was made up, and how."""
+        if amount:
+            self.filled[what] += amount
 
     def drop(self, reason: str, amount: int = 1) -> None:
         """Note that something sound was left out, and why."""
@@ -44,6 +51,10 @@ class ImportReport:
         """Note damage: what could not be read."""
         if amount:
             self.lost[what] += amount
+
+    def measure(self, what: str, value: float) -> None:
+        """Note a number of the system; settings may want it."""
+        self.measured[what] = value
 
     def assume(self, sentence: str) -> None:
         """Note once what the history does not tell and the importer supposed."""
@@ -59,8 +70,10 @@ class ImportReport:
         """The report for a terminal, one finding a line."""
         read = ", ".join(f"{amount:,} {what}" for what, amount in self.read.items())
         lines = [self.source, f"  read     {read or 'nothing'}"]
+        lines += [f"  filled   {amount:,} {what}" for what, amount in self.filled.items()]
         lines += [f"  dropped  {amount:,} x {reason}" for reason, amount in self.dropped.items()]
         lines += [f"  lost     {amount:,} {what}" for what, amount in self.lost.items()]
+        lines += [f"  measured {what} = {value:.4g}" for what, value in self.measured.items()]
         return lines + [f"  assumed  {sentence}" for sentence in self.assumptions]
 
     def as_dict(self) -> dict[str, object]:
@@ -68,7 +81,9 @@ class ImportReport:
         return {
             "source": self.source,
             "read": dict(self.read),
+            "filled": dict(self.filled),
             "dropped": dict(self.dropped),
             "lost": dict(self.lost),
+            "measured": dict(self.measured),
             "assumptions": list(self.assumptions),
         }

@@ -1,50 +1,29 @@
-"""Suites: what is compared on what, as frozen settings with a name.
-
-A suite is a settings model whose defaults are the suite; a TOML file and flags change single fields.
-Test seeds begin at a million and training seeds end below it, so what a rule was tuned on is never
-what it is judged by.
-"""
+"""The suites of DAG scheduling: what is compared on what."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
-from trimtab.core.registry import SUITE_ENTRY_POINTS, Registry
-from trimtab.core.settings import Field, Settings, field_validator, model_validator
+from trimtab.benchmark.dag_scheduling.wing import DAG
+from trimtab.benchmark.suite import FIRST_TEST_SEED, SEEDS_PER_DRAW, Scenario, Suite, Wing
+from trimtab.core.errors import TrimtabError
+from trimtab.core.settings import Field, field_validator, model_validator
 from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
-from trimtab.dag_scheduling.policies import POLICIES, PREFIX
+from trimtab.dag_scheduling.episode import Episode
+from trimtab.dag_scheduling.policies import POLICIES, PREFIX, DagPolicy
+from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload import Workload
-from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
+from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
 
 __all__ = [
-    "FIRST_TEST_SEED",
-    "SUITES",
     "BatchSuite",
     "DagSuite",
     "DecimaSuite",
     "MultiResourceSuite",
-    "Scenario",
     "StreamSuite",
     "four_classes",
 ]
-
-FIRST_TEST_SEED = 1_000_000
-_SEEDS_PER_DRAW = 100_000
-
-_HERE = "trimtab.benchmark.suites"
-
-SUITES: Registry[type[DagSuite]] = Registry(
-    "suite",
-    {
-        "dag/batch": f"{_HERE}:BatchSuite",
-        "dag/decima": f"{_HERE}:DecimaSuite",
-        "dag/multi-resource": f"{_HERE}:MultiResourceSuite",
-        "dag/stream": f"{_HERE}:StreamSuite",
-    },
-    SUITE_ENTRY_POINTS,
-    prefix="dag/",
-)
 
 ALL_RULES = (
     "fifo",
@@ -60,17 +39,10 @@ ALL_RULES = (
 )
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """One setting of a suite: what all policies play on the same seeds, and a table of its own."""
-
-    name: str
-    workload: WorkloadSettings
-    load: float | None = None
-
-
-class DagSuite(Settings):
+class DagSuite(Suite):
     """A comparison of DAG schedulers."""
+
+    wing: ClassVar[Wing] = DAG
 
     workload: WorkloadSettings = Field(default=WorkloadSettings(), description="Which jobs arrive, and when.")
     cluster: Cluster = Field(default=Cluster(), description="The cluster they run on.")
@@ -81,11 +53,6 @@ class DagSuite(Settings):
         default=ALL_RULES, min_length=1, description="Policies; `:tuned` takes the tuned settings."
     )
     baseline: str = Field(default="fair", description="Policy that the others are measured against.")
-    seeds: int = Field(default=50, ge=2, le=_SEEDS_PER_DRAW, description="Test episodes of each policy.")
-    training_seeds: int = Field(
-        default=24, ge=2, le=FIRST_TEST_SEED, description="Episodes `trimtab tune` judges by."
-    )
-    seed: int = Field(default=0, ge=0, le=1_000_000, description="Another number gives other test episodes.")
 
     @field_validator("loads")
     @classmethod
@@ -100,13 +67,6 @@ class DagSuite(Settings):
         if self.loads and self.workload.arrivals != "poisson":
             raise ValueError("loads sweep a stream; set workload.arrivals = 'poisson'")
         return self
-
-    def test_seeds(self) -> range:
-        first = FIRST_TEST_SEED + self.seed * _SEEDS_PER_DRAW
-        return range(first, first + self.seeds)
-
-    def tuning_seeds(self) -> range:
-        return range(self.training_seeds)
 
     def scenarios(self) -> tuple[Scenario, ...]:
         """The sweep's settings one by one, or the only one."""
@@ -125,6 +85,36 @@ class DagSuite(Settings):
         """Draw the jobs every policy meets under this seed."""
         part = "test" if seed >= FIRST_TEST_SEED else "training"
         return draw_workload(scenario.workload, executors=self.cluster.executors, seed=seed, part=part)
+
+    def play(
+        self,
+        scenario: Scenario,
+        seeds: Sequence[int],
+        policies: Sequence[DagPolicy],
+        *,
+        record: bool = False,
+    ) -> list[list[Episode]]:
+        """Whole episodes, by policy and seed; `record` keeps every task."""
+        episodes: list[list[Episode]] = [[] for _ in policies]
+        for seed in seeds:
+            workload = self.draw(scenario, seed)
+            for place, policy in enumerate(policies):
+                episode = simulate(workload, policy, self.cluster, seed=seed, record_tasks=record)
+                episodes[place].append(_finished(episode, seed))
+        return episodes
+
+    def check(self) -> None:
+        """Refuse an unknown workload."""
+        find_source(self.workload.name)
+
+
+def _finished(episode: Episode, seed: int) -> Episode:
+    if (episode.completion_ms < episode.arrival_ms).any():
+        raise TrimtabError(
+            f"{episode.policy}, seed {seed}: an episode was cut off before every job was done; "
+            "averages need whole episodes, raise the time limit"
+        )
+    return episode
 
 
 def four_classes(executors: int) -> tuple[ExecutorClass, ...]:
@@ -178,7 +168,7 @@ class StreamSuite(DagSuite):
         description="Policies; `:tuned` takes the tuned settings.",
     )
     seeds: int = Field(
-        default=30, ge=2, le=_SEEDS_PER_DRAW, description="Test episodes of each policy and load."
+        default=30, ge=2, le=SEEDS_PER_DRAW, description="Test episodes of each policy and load."
     )
     training_seeds: int = Field(
         default=8, ge=2, le=FIRST_TEST_SEED, description="Episodes `trimtab tune` judges by."

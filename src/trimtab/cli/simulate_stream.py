@@ -1,0 +1,91 @@
+"""`trimtab simulate stream`: one streaming job under one autoscaler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimtab.cli.episode import EpisodeFlags
+from trimtab.cli.terminal import command_line, print_json, say_if_compiling, table_of
+
+if TYPE_CHECKING:
+    from trimtab.stream_autoscaling.episode import Episode
+
+__all__ = ["simulate_stream"]
+
+USUAL_JOB = "medium-1"
+
+
+def simulate_stream(policy: str, flags: EpisodeFlags, draw: Path | None, *, json: bool) -> None:
+    """Play one job for some days and tell how its records fared."""
+    from trimtab.benchmark.stream_autoscaling.wing import STREAM
+    from trimtab.stream_autoscaling.policies import make_policy
+    from trimtab.stream_autoscaling.simulator.simulator import simulate
+    from trimtab.stream_autoscaling.workload.jobs import make_job
+    from trimtab.stream_autoscaling.workload.presets import draw_trace
+
+    made = make_policy(policy)
+    job, seed = make_job(flags.job or USUAL_JOB), flags.number()
+    deployment, arriving = flags.deployment(), flags.arriving()
+    trace = draw_trace(arriving, job, seed=seed)
+    say_if_compiling(STREAM, [policy])
+    (episode,) = simulate(made, [job], [trace], deployment, seeds=[seed])
+    if draw is not None:
+        _draw(episode, draw, arriving.name)
+    if json:
+        print_json(
+            {
+                "policy": episode.policy,
+                "seed": seed,
+                "job": job.name,
+                "trace": arriving.model_dump(mode="json"),
+                "deployment": deployment.model_dump(mode="json"),
+                "intervals": len(episode.rewards),
+                "metrics": episode.metrics(),
+                "picture": None if draw is None else str(draw),
+            }
+        )
+        return
+    _print(episode, arriving.name, draw)
+
+
+def _draw(episode: Episode, path: Path, trace: str) -> None:
+    if path.suffix.lower() != ".html":
+        from trimtab.stream_autoscaling.drawing import draw_episodes
+
+        draw_episodes([episode], path)
+        return
+    from trimtab.benchmark.report import Measured, ReportRow, ReportTable, write_report
+    from trimtab.benchmark.stream_autoscaling.wing import STREAM
+
+    metrics = episode.metrics()
+    numbers: list[Any] = [
+        Measured(metrics[column.key], metrics[column.key], metrics[column.key])
+        for column in STREAM.report_columns
+    ]
+    write_report(
+        path,
+        title=f"{episode.policy} on {episode.job}",
+        table=ReportTable(
+            STREAM.report_columns, [ReportRow(episode.policy, numbers)], f"One episode of {trace}."
+        ),
+        sections=STREAM.sections([episode]),
+        facts=STREAM.facts([episode]),
+        notes=[],
+        command=command_line(),
+        provenance={"Job": episode.job, "Trace": trace},
+    )
+
+
+def _print(episode: Episode, trace: str, draw: Path | None) -> None:
+    from trimtab.stream_autoscaling.episode import METRICS
+
+    hours = len(episode.rewards) * episode.interval_s / 3600
+    print(
+        f"{episode.policy}: job {episode.job} with {len(episode.vertex_names)} vertices, {hours:g} h of "
+        f"{trace}, seed {episode.seed}, {len(episode.rewards):,} decisions\n"
+    )
+    rows = [[name, f"{value:,.3f}", METRICS[name]] for name, value in episode.metrics().items()]
+    print(table_of(["measure", "value", "meaning"], rows))
+    if draw is not None:
+        print(f"\npicture: {draw}")

@@ -1,0 +1,182 @@
+"""What `trimtab train` must know of a wing, and the wings that learn."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trimtab.dag_scheduling.decima.task import CourseSettings
+
+__all__ = ["Trainer", "trainer_of"]
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A wing that learns, as a value."""
+
+    wing: str
+    package: str
+    """Where its presets lie."""
+    usual_preset: str
+    settings: type[Any]
+    """Of a whole run; they have `training`, `environments` and `lanes`."""
+    asked_for: str
+    """The file in a run folder that keeps them."""
+    score_name: str
+    """What a manifest calls the score of its run."""
+    score_words: str
+    """The same in a sentence, after the number."""
+    flags: tuple[str, ...]
+    """Flags that say what to train on; the others are refused."""
+    put_flags: Callable[[dict[str, Any], Mapping[str, str]], dict[str, str]]
+    """Write such flags into plain settings; gives the fields that were set, and the flag of each."""
+    load_preset: Callable[..., Any]
+    preset_names: Callable[[], Sequence[str]]
+    check: Callable[[Any], None]
+    """Refuse early what cannot work."""
+    train: Callable[..., Path]
+    save_bundle_of_run: Callable[..., Path]
+    find_bundle: Callable[[str], Path]
+    judge: Callable[[Any, Path], list[str]]
+    """Commands that compare the policy of a run with rules."""
+
+
+def trainer_of(wing: str) -> Trainer:
+    """The trainer of a wing; imports what training needs."""
+    return _dag() if wing in ("dag", "dag_scheduling") else _stream()
+
+
+# --- DAG scheduling --------------------------------------------------------------------------------
+
+
+def _dag() -> Trainer:
+    from trimtab.dag_scheduling.decima import task, training
+    from trimtab.dag_scheduling.policies import find_bundle
+
+    return Trainer(
+        wing="dag",
+        package="trimtab.dag_scheduling.decima",
+        usual_preset="decima-tpch-batch",
+        settings=task.DecimaSettings,
+        asked_for=training.ASKED_FOR,
+        score_name=training.SCORE,
+        score_words="of its teacher's cost on validation workloads",
+        flags=("workload",),
+        put_flags=_put_workload,
+        load_preset=task.load_preset,
+        preset_names=task.preset_names,
+        check=_check_dag,
+        train=training.train_decima,
+        save_bundle_of_run=training.save_bundle_of_run,
+        find_bundle=find_bundle,
+        judge=_judge_dag,
+    )
+
+
+def _put_workload(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
+    written = {}
+    for number, course in enumerate(plain["courses"] if "workload" in flags else ()):
+        course["workload"]["name"] = flags["workload"]
+        written[f"courses.{number}.workload.name"] = f"--workload {shlex.quote(flags['workload'])}"
+    return written
+
+
+def _check_dag(asked: Any) -> None:
+    from trimtab.dag_scheduling.decima.training import check_settings
+    from trimtab.dag_scheduling.workload.presets import find_source
+
+    for course in asked.courses:
+        find_source(course.workload.name)
+    check_settings(asked)
+
+
+RIVALS = "fair,weighted-fair:tuned,capped-srpt-local:tuned"
+
+
+def _judge_dag(asked: Any, folder: Path) -> list[str]:
+    """One for each course; where they differ in their load, the suite's own sweep."""
+    loads = {course.workload.load for course in asked.courses}
+    commands = [_compare_command(course, folder, sweep=len(loads) > 1) for course in asked.courses]
+    return list(dict.fromkeys(commands))
+
+
+def _compare_command(course: CourseSettings, folder: Path, *, sweep: bool) -> str:
+    """Play the policy and the rules it has to beat on the course's test seeds."""
+    jobs, cluster = course.workload, course.cluster
+    stream = jobs.arrivals == "poisson"
+    suite = "dag/multi-resource" if cluster.classes else "dag/stream" if stream else "dag/batch"
+    words = ["trimtab", "compare", suite, "--policies", f"{RIVALS},{folder}"]
+    if jobs.name != "tpch":
+        words += ["--workload", jobs.name]
+    if jobs.jobs != (200 if suite == "dag/stream" else 20):
+        words += ["--jobs", str(jobs.jobs)]
+    if cluster.executors != 50:
+        words += ["--executors", str(cluster.executors)]
+    if jobs.arrivals == "trace":
+        words += ["--arrivals", "trace"]
+    if jobs.load is not None and not sweep:
+        words += ["--load", f"{jobs.load:g}"]
+    return shlex.join(words)
+
+
+# --- stream autoscaling ----------------------------------------------------------------------------
+
+
+def _stream() -> Trainer:
+    from trimtab.stream_autoscaling.policies import find_bundle
+    from trimtab.stream_autoscaling.sure import task, training
+
+    return Trainer(
+        wing="stream",
+        package="trimtab.stream_autoscaling.sure",
+        usual_preset="sure",
+        settings=task.SureSettings,
+        asked_for=training.ASKED_FOR,
+        score_name=training.SCORE,
+        score_words="more than its teacher's cost per interval, on validation days (below 0 is better)",
+        flags=("job", "trace"),
+        put_flags=_put_job_and_trace,
+        load_preset=task.load_preset,
+        preset_names=task.preset_names,
+        check=_check_stream,
+        train=training.train_sure,
+        save_bundle_of_run=training.save_bundle_of_run,
+        find_bundle=find_bundle,
+        judge=_judge_stream,
+    )
+
+
+def _put_job_and_trace(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
+    written = {}
+    if "job" in flags:
+        plain["jobs"] = [name.strip() for name in flags["job"].split(",") if name.strip()]
+        written["jobs"] = f"--job {shlex.quote(flags['job'])}"
+    if "trace" in flags:
+        plain["trace"]["name"] = flags["trace"]
+        written["trace.name"] = f"--trace {shlex.quote(flags['trace'])}"
+    return written
+
+
+def _check_stream(asked: Any) -> None:
+    from trimtab.stream_autoscaling.sure.task import check_settings
+    from trimtab.stream_autoscaling.workload.jobs import make_job
+    from trimtab.stream_autoscaling.workload.presets import draw_trace
+
+    for name in asked.jobs:
+        draw_trace(asked.trace, make_job(name), seed=0, part="validation")
+    check_settings(asked)
+
+
+def _judge_stream(asked: Any, folder: Path) -> list[str]:
+    """All jobs of the run in one comparison."""
+    words = ["trimtab", "compare", "stream/jobs", "--job", ",".join(asked.jobs)]
+    words += ["--policies", f"oracle-static:tuned,hpa:tuned,ds2:tuned,flink:tuned,{folder}"]
+    if asked.trace.name != "clarknet-like":
+        words += ["--trace", asked.trace.name]
+    if asked.deployment.interval_s != 60:
+        words += ["--set", f"deployment.interval_s={asked.deployment.interval_s}"]
+    return [shlex.join(words)]

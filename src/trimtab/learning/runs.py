@@ -1,0 +1,63 @@
+"""What a training run left in its folder: whether it is done, and its best policy with its history."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.core.bundle import load_tensors, unflatten
+from trimtab.core.errors import TrimtabError
+from trimtab.core.run_folder import RunFolder
+from trimtab.learning.settings import TrainingSettings
+from trimtab.learning.training import BEST, STATE
+
+__all__ = ["BestOfRun", "best_of_run", "is_finished"]
+
+_PREFIX = "score/"
+
+
+@dataclass(frozen=True)
+class BestOfRun:
+    """The best checkpoint so far."""
+
+    parameters: Any
+    score: float
+    iteration: int
+    measured: dict[str, float]
+    """What was measured together with the score."""
+    task: dict[str, Any]
+    """What was trained on, as the task described it."""
+    history: dict[str, Any]
+    """Iterations, decisions, seconds, processor and versions, for a manifest."""
+
+
+def is_finished(run: RunFolder, settings: TrainingSettings) -> bool:
+    """Whether a run has no iteration left."""
+    if not (run.path / STATE).is_file():
+        return False
+    _, notes = load_tensors(run.path / STATE)
+    return int(notes["iteration"]) == settings.total_iterations
+
+
+def best_of_run(run: RunFolder) -> BestOfRun:
+    """Read the best checkpoint of a run, or say that there is none yet."""
+    if not (run.path / BEST).is_file():
+        raise TrimtabError(f"{run.path}: no validated checkpoint yet; let it train further with --resume")
+    tensors, notes = load_tensors(run.path / BEST)
+    metrics, machine = run.read_metrics(), run.read_json("machine.json")
+    iteration = int(notes["iteration"])
+    measured = next(line for line in metrics if line["iteration"] == iteration)
+    return BestOfRun(
+        parameters=unflatten(tensors),
+        score=float(notes["score"]),
+        iteration=iteration,
+        measured={
+            key.removeprefix(_PREFIX): value for key, value in measured.items() if key.startswith(_PREFIX)
+        },
+        task=run.read_json("task.json"),
+        history={
+            "iterations": len(metrics),
+            "decisions": sum(line["decisions"] for line in metrics),
+            "seconds": round(sum(line["seconds"] for line in metrics), 1),
+            "processor": machine["processor"],
+            "versions": machine["versions"],
+        },
+    )

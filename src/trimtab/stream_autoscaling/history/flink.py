@@ -1,0 +1,207 @@
+"""Import a job from Flink: answers of its REST interface, saved in a folder or asked for now.
+
+Needed are several answers of `/jobs/<id>`, some seconds or minutes apart; helpful are those of
+`/jobs/<id>/checkpoints` (state), `/jobs/<id>/checkpoints/details/<n>` (state by vertex) and, from Flink 2.3
+on, `/jobs/<id>/rescales/history` (how long restarts take). A job seen at several parallelisms also tells how
+its operators scale.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trimtab.core.errors import HistoryError
+from trimtab.core.import_report import ImportReport
+from trimtab.stream_autoscaling.history.flink_answers import Answers, ask, read_folder
+from trimtab.stream_autoscaling.history.flink_fits import edge_selectivities, restart_s, service_and_scaling
+from trimtab.stream_autoscaling.history.flink_samples import Plan, Windows, plan_of, windows_of
+from trimtab.stream_autoscaling.history.reading import is_address
+from trimtab.stream_autoscaling.job import Edge, Job, Vertex
+from trimtab.stream_autoscaling.problem import Floats
+
+__all__ = ["import_flink"]
+
+MEGABYTE = 1e6
+LEAST_SERVICE_MS = 1e-4
+"""Stands for a vertex that does not say what it does: 0.1 microseconds, next to nothing."""
+LEAST_SELECTIVITY = 1e-6
+
+
+def import_flink(
+    source: str,
+    *,
+    keep_going: bool = False,
+    job: str | None = None,
+    samples: int = 13,
+    every_s: float = 10.0,
+    timeout_s: float = 30.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[Job, ImportReport]:
+    """A job with the service times, selectivities, scaling, state and usual rate that were measured.
+
+    `source` is a folder of saved answers, or the address of a JobManager, which is asked `samples` times.
+    `job` is its id, needed where there are several.
+    """
+    report = ImportReport(source)
+    answers = (
+        ask(
+            source, job=job, samples=samples, every_s=every_s, timeout_s=timeout_s, sleep=sleep, report=report
+        )
+        if is_address(source)
+        else read_folder(Path(source), job=job, keep_going=keep_going, report=report)
+    )
+    plan = plan_of(answers.details[-1], source)
+    windows = windows_of(answers.details, plan, source=source, report=report)
+    processed = _processed(plan, windows)
+    built = Job(
+        plan.job_name,
+        _vertices(plan, windows, processed, answers, source=source, keep_going=keep_going, report=report),
+        _edges(plan, windows, processed, source=source, keep_going=keep_going, report=report),
+        _usual_rate(plan, windows, processed),
+    )
+    _measure_restarts(answers, report)
+    report.count("vertices", len(built.vertices))
+    report.assume("keys are evenly spread, and results are sent as records come: answers tell of no windows")
+    return built, report
+
+
+def _processed(plan: Plan, windows: Windows) -> Floats:
+    """Records each vertex worked on, [W, V]; Flink counts only what comes over the network as read.
+
+    What a source reads from outside is not counted there, so it is taken for what it sends.
+    """
+    return np.where(plan.is_source, windows.written, windows.read)
+
+
+def _vertices(
+    plan: Plan,
+    windows: Windows,
+    processed: Floats,
+    answers: Answers,
+    *,
+    source: str,
+    keep_going: bool,
+    report: ImportReport,
+) -> tuple[Vertex, ...]:
+    service_ms = np.ones(len(plan.names))
+    scaling = np.ones(len(plan.names))
+    for place, name in enumerate(plan.names):
+        why = _unmeasurable(windows, processed, place)
+        if why and not keep_going:
+            raise HistoryError(
+                f"{source}: vertex {name!r} {why}; or take its work for next to nothing with --keep-going"
+            )
+        if why:
+            report.lose("vertices whose work is unknown, taken for next to nothing")
+            service_ms[place] = LEAST_SERVICE_MS
+            continue
+        fit = service_and_scaling(
+            windows.parallelism[:, place], processed[:, place], windows.busy_ms[:, place]
+        )
+        service_ms[place] = max(fit.service_ms, LEAST_SERVICE_MS)
+        scaling[place] = fit.scaling
+        if fit.parallelisms == 1:
+            report.assume("a vertex seen at one parallelism only scales linearly")
+    state_mb = _state_mb(plan, answers, report)
+    shares = processed.sum(0)
+    return tuple(
+        Vertex(
+            name=name,
+            service_ms=float(service_ms[place]),
+            scaling=float(scaling[place]),
+            key_groups=int(plan.most_parallelism[place]) if plan.is_keyed[place] else 0,
+            state_mb=float(state_mb[place]),
+            record_bytes=_record_bytes(windows, place),
+            input_share=float(max(shares[place], 1e-9)) if plan.is_source[place] else 1.0,
+            most_parallelism=int(plan.most_parallelism[place]),
+            slot_group=plan.slot_groups[place],
+        )
+        for place, name in enumerate(plan.names)
+    )
+
+
+def _unmeasurable(windows: Windows, processed: Floats, place: int) -> str | None:
+    """Why the work per record cannot be told."""
+    if np.isnan(windows.busy_ms[:, place]).all():
+        return "reports no busy time (sources of the old interface do not); port it to the new one"
+    if not (processed[:, place] > 0).any():
+        return "worked on no record in any two neighbouring samples; record while data flows"
+    return None
+
+
+def _record_bytes(windows: Windows, place: int) -> float:
+    written = windows.written[:, place].sum()
+    usual = Vertex(name="usual", service_ms=1.0).record_bytes
+    return float(max(1.0, windows.bytes_out[:, place].sum() / written)) if written > 0 else usual
+
+
+def _edges(
+    plan: Plan,
+    windows: Windows,
+    processed: Floats,
+    *,
+    source: str,
+    keep_going: bool,
+    report: ImportReport,
+) -> tuple[Edge, ...]:
+    ratios = edge_selectivities(plan, windows, processed, report)
+    edges = []
+    for (origin, target, forward), ratio in zip(plan.edges, ratios, strict=True):
+        if not ratio > 0:
+            ends = f"{plan.names[origin]!r} to {plan.names[target]!r}"
+            if not keep_going:
+                raise HistoryError(
+                    f"{source}: nothing went from {ends}; record while data flows, or import the rest with "
+                    "--keep-going"
+                )
+            report.lose("edges on which nothing went")
+            ratio = LEAST_SELECTIVITY
+        edges.append(Edge(origin, target, float(ratio), forward=forward))
+    return tuple(edges)
+
+
+def _usual_rate(plan: Plan, windows: Windows, processed: Floats) -> float:
+    """Records per second that all sources read together."""
+    rates = processed.sum(0) / np.maximum(windows.elapsed_s.sum(0), 1e-9)
+    return float(max(rates[plan.is_source].sum(), 1e-9))
+
+
+def _state_mb(plan: Plan, answers: Answers, report: ImportReport) -> Floats:
+    """State by vertex: from the details of a checkpoint, else the whole over the keyed vertices."""
+    state = np.zeros(len(plan.names))
+    if answers.checkpoint_details:
+        tasks: Mapping[str, Any] = answers.checkpoint_details[-1]["tasks"]
+        for place, identity in enumerate(plan.ids):
+            state[place] = float(tasks.get(identity, {}).get("state_size", 0)) / MEGABYTE
+        return state
+    total = _whole_state_mb(answers)
+    if total is None:
+        report.assume("no checkpoint is known: the job has no state")
+        return state
+    holders = plan.is_keyed if plan.is_keyed.any() else np.ones(len(plan.names), bool)
+    report.assume("state is spread evenly over the keyed vertices")
+    return np.where(holders, total / holders.sum(), 0.0)
+
+
+def _whole_state_mb(answers: Answers) -> float | None:
+    for answer in reversed(answers.checkpoints):
+        completed = (answer.get("latest") or {}).get("completed")
+        if completed:
+            return float(completed.get("state_size", 0)) / MEGABYTE
+    return None
+
+
+def _measure_restarts(answers: Answers, report: ImportReport) -> None:
+    durations = restart_s(answers.rescales, answers.details)
+    if durations:
+        report.measure("restart_s", float(np.median(durations)))
+        report.measure("restarts seen", float(len(durations)))
+    else:
+        report.assume("no restart was seen: how long one takes stays a setting (restart_s)")
+    if len(durations) >= 3:
+        report.measure("restart_spread", float(np.std(np.log(durations))))

@@ -1,0 +1,110 @@
+"""Files that may be compressed, and answers over HTTP; every refusal in one line."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import http.client
+import json
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
+
+from trimtab.core.errors import HistoryError
+from trimtab.core.import_report import ImportReport
+
+__all__ = ["BrokenLines", "fetch_json", "is_address", "lines_of", "load_json", "open_maybe_packed"]
+
+PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+"""By the first two bytes of the file, whatever it is called."""
+DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+
+
+def open_maybe_packed(path: Path) -> IO[bytes]:
+    """Open a file for reading bytes, unpacking gzip, bzip2 and xz on the way."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(2)
+        return PACKED[start](path, "rb") if start in PACKED else path.open("rb")  # pyright: ignore[reportReturnType]
+    except FileNotFoundError:
+        raise HistoryError(f"{path}: no such file; check the path") from None
+    except OSError as problem:
+        raise HistoryError(f"{path}: cannot be read ({problem}); name a file") from None
+
+
+def lines_of(path: Path, *, keep_going: bool, report: ImportReport) -> Iterator[bytes]:
+    """Lines of a file; one that ends in the middle of its packing is refused or, if asked, counted."""
+    with open_maybe_packed(path) as file:
+        try:
+            yield from file
+        except DAMAGE as problem:
+            if not keep_going:
+                raise HistoryError(
+                    f"{path}: cannot be read to its end ({problem}); copy it again, or import what is sound "
+                    "with --keep-going"
+                ) from None
+            report.lose("files cut short")
+
+
+class BrokenLines:
+    """Counts lines that make no sense: a few are noise, many mean the wrong kind of file."""
+
+    def __init__(self, source: str, *, tolerated_share: float, keep_going: bool) -> None:
+        if not 0 <= tolerated_share <= 1:
+            raise HistoryError(f"{source}: a tolerated share of {tolerated_share}; give 0 to 1, such as 0.01")
+        self._source = source
+        self._tolerated = 1.0 if keep_going else tolerated_share
+        self._first = ""
+        self._number = 0
+
+    def add(self, where: str, why: str) -> None:
+        """Note one; the first is remembered for the message."""
+        self._first = self._first or f"{where} {why}"
+        self._number += 1
+
+    def settle(self, total: int, *, way_out: str, report: ImportReport) -> None:
+        """Refuse if there were too many of them among so many lines, otherwise report them."""
+        if total == 0:
+            raise HistoryError(f"{self._source}: is empty; {way_out}")
+        if self._number == total:
+            raise HistoryError(f"{self._source}: all {total:,} lines are broken ({self._first}); {way_out}")
+        if self._number > self._tolerated * total:
+            raise HistoryError(
+                f"{self._source}: {self._number:,} of {total:,} lines are broken ({self._first}); {way_out}, "
+                "or import what is sound with --keep-going"
+            )
+        report.lose("broken lines", self._number)
+
+
+def is_address(source: str) -> bool:
+    """Whether this is an address and not a path."""
+    return urlsplit(source).scheme in ("http", "https")
+
+
+def fetch_json(address: str, *, timeout_s: float, way_out: str) -> Any:
+    """Ask a server; HTTPError where it refuses, one line where it does not answer or not with JSON."""
+    try:
+        with build_opener(ProxyHandler({})).open(address, timeout=timeout_s) as answer:
+            return json.load(answer)
+    except HTTPError as refusal:
+        refusal.close()
+        raise
+    except ValueError as problem:
+        raise HistoryError(f"{address}: the answer is not JSON ({problem}); {way_out}") from None
+    except (URLError, OSError, http.client.HTTPException) as problem:
+        reason = getattr(problem, "reason", None) or problem
+        raise HistoryError(f"{address}: no answer ({reason}); {way_out}") from None
+
+
+def load_json(path: Path, *, way_out: str) -> Any:
+    """Read a JSON file, packed or not."""
+    with open_maybe_packed(path) as file:
+        try:
+            return json.loads(file.read())
+        except (*DAMAGE, ValueError) as problem:
+            raise HistoryError(f"{path}: not JSON ({problem}); {way_out}") from None

@@ -1,0 +1,128 @@
+"""A trained autoscaler as a policy, on numpy alone: load a bundle, decide."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.bundle import Bundle, flatten, load_bundle, unflatten
+from trimtab.core.errors import BundleError, TrimtabError
+from trimtab.networks.array_tools import PLAIN
+from trimtab.networks.layers import Parameters, dense, leaky
+from trimtab.stream_autoscaling.problem import Graph, Integers, Snapshot
+from trimtab.stream_autoscaling.sure.actions import CHOICES, decode_action
+from trimtab.stream_autoscaling.sure.design import Design, design_from
+from trimtab.stream_autoscaling.sure.encoders import encoder_of
+from trimtab.stream_autoscaling.sure.features import FEATURES, FeatureHistory, View
+from trimtab.stream_autoscaling.sure.network import CHOICE_FEATURES, JOB_FEATURES, answers, new_network
+
+__all__ = ["SureDecider", "SurePolicy", "best_action", "load_policy", "make_bundle"]
+
+WING, KIND = "stream_autoscaling", "sure"
+
+
+class SurePolicy:
+    """Decides as the bundle's network does, without JAX; a `StreamPolicy`."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        if (bundle.wing, bundle.kind) != (WING, KIND):
+            raise BundleError(
+                f"{bundle.name}: a bundle of {bundle.wing}/{bundle.kind}; SURE needs {WING}/{KIND}"
+            )
+        try:
+            self.design = design_from(bundle.manifest["settings"]["design"])
+            wanted = flatten({"actor": new_network(self.design, 0)["actor"]})
+        except (KeyError, TypeError, ValueError, TrimtabError):
+            raise BundleError(
+                f"{bundle.name}: its manifest does not describe a network of this version; train it again"
+            ) from None
+        if bundle.manifest["features"].get("vertex") != list(FEATURES):
+            raise BundleError(f"{bundle.name}: made for other features than this version's; train it again")
+        if {name: array.shape for name, array in wanted.items()} != {
+            name: array.shape for name, array in bundle.tensors.items()
+        }:
+            raise BundleError(f"{bundle.name}: its tensors are not those of its network; copy it again")
+        self.name = bundle.name
+        self.bundle = bundle
+        self.parameters: Parameters = unflatten(bundle.tensors)
+
+    def begin(self, graph: Graph) -> SureDecider:
+        """Start afresh on these jobs, with an empty history."""
+        return SureDecider(self.parameters, self.design, graph)
+
+
+class SureDecider:
+    """A policy at work: keeps the history of its jobs as features."""
+
+    def __init__(self, parameters: Parameters, design: Design, graph: Graph) -> None:
+        self._parameters, self._design = parameters, design
+        self._history = FeatureHistory(graph, design)
+        self._embedded: _Embedded | None = None
+        if encoder_of(design.history_encoder).embeds:
+            self._embedded = _Embedded(parameters["actor"]["encoder"]["embed"], graph, design)
+
+    def decide(self, snapshot: Snapshot) -> Integers:
+        """The likeliest answer of the network, as parallelism."""
+        seen = self._history.see(snapshot)
+        hidden = None if self._embedded is None else self._embedded.see(seen.view)
+        action = best_action(self._parameters, seen.view, self._design, hidden)
+        return decode_action(action, snapshot, seen.offer, self._design)
+
+
+class _Embedded:
+    """The window after the encoder's first layer: of an hour only the last minute is new at each decision."""
+
+    def __init__(self, layer: Parameters, graph: Graph, design: Design) -> None:
+        size, vertices = graph.exists.shape
+        self._layer, self._length, self._seen = layer, design.history, 0
+        self._ring = np.zeros((size, 2 * design.history, vertices, design.hidden), np.float32)
+
+    def see(self, view: View) -> NDArray[np.float32]:
+        """Take in the newest interval; a view, valid until the next call."""
+        shown = view.present[:, -1, None, None] & view.exists[..., None]
+        newest = leaky(dense(self._layer, view.window[:, -1].astype(np.float32) * shown), np)
+        place = self._seen % self._length
+        self._ring[:, place] = self._ring[:, place + self._length] = newest
+        self._seen += 1
+        return self._ring[:, place + 1 : place + 1 + self._length]
+
+
+def best_action(
+    parameters: Parameters, view: View, design: Design, hidden: NDArray[np.float32] | None = None
+) -> NDArray[Any]:
+    """The likeliest answer, as the agent's `best` gives it, by numpy."""
+    found = answers(parameters, view, design, PLAIN, hidden=hidden)
+    if design.actions == "gaussian":
+        return np.asarray(found.mean)
+    commits = (found.commit > 0).astype(np.int32)
+    return np.concatenate([commits[:, None], found.choices.argmax(-1).astype(np.int32)], axis=1)
+
+
+def load_policy(path: str | Path) -> SurePolicy:
+    """Load a policy from the folder of its bundle."""
+    return SurePolicy(load_bundle(path))
+
+
+def make_bundle(
+    name: str, parameters: Any, design: Design, *, trained: dict[str, Any], scores: dict[str, Any]
+) -> Bundle:
+    """Pack trained parameters; the critic stays behind, it is of no use outside training."""
+    manifest = {
+        "settings": {"design": asdict(design)},
+        "features": {
+            "vertex": list(FEATURES),
+            "choice": list(CHOICE_FEATURES),
+            "job": list(JOB_FEATURES),
+            "choices": list(CHOICES),
+        },
+        "trained": trained,
+        "scores": scores,
+    }
+    tensors = {
+        key: np.asarray(tensor, np.float32) for key, tensor in flatten({"actor": parameters["actor"]}).items()
+    }
+    return Bundle(name, WING, KIND, manifest, tensors)

@@ -1,0 +1,308 @@
+"""What a learned autoscaler is trained on: settings with presets, environments, and the score that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from trimtab.core.bundle import Bundle
+from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.settings import Field, Settings, load_settings
+from trimtab.learning.agent import Agent
+from trimtab.learning.settings import TrainingSettings
+from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.episode import Episode
+from trimtab.stream_autoscaling.job import Job
+from trimtab.stream_autoscaling.policies import make_policy
+from trimtab.stream_autoscaling.problem import Graph, Integers, Snapshot, StreamPolicy
+from trimtab.stream_autoscaling.simulator.simulator import simulate
+from trimtab.stream_autoscaling.sure.actions import decode_action
+from trimtab.stream_autoscaling.sure.agent import sure_agent
+from trimtab.stream_autoscaling.sure.design import Design
+from trimtab.stream_autoscaling.sure.features import FeatureHistory
+from trimtab.stream_autoscaling.sure.network import FUTURE_FEATURES
+from trimtab.stream_autoscaling.sure.policy import SurePolicy
+from trimtab.stream_autoscaling.sure.rollouts import TRAINING_SEEDS, Course, RolloutEnvironment, shards_of
+from trimtab.stream_autoscaling.workload.jobs import make_job
+from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace
+from trimtab.stream_autoscaling.workload.traces import RateTrace
+
+__all__ = ["NetworkSettings", "SureSettings", "SureTask", "check_settings", "load_preset", "preset_names"]
+
+_COMPARED = ("violation_share", "rescales", "slot_hours", "latency_s", "utilisation")
+
+
+class NetworkSettings(Settings):
+    """The design of the network (see `design.Design`)."""
+
+    history_encoder: str = Field(
+        default="sampler",
+        min_length=1,
+        description="sampler, random, full, gru, or a rival: deepwave, dream, tvw-rl, astgcn, ccrnn.",
+    )
+    actions: Literal["residual", "gaussian"] = Field(
+        default="residual", description="Steps around DS2's suggestion, or the published p + round(a p)."
+    )
+    history: int = Field(default=60, ge=2, le=1440, description="Intervals looked back.")
+    hidden: int = Field(default=32, ge=4, le=512, description="Width of the hidden layers.")
+    layers: int = Field(default=2, ge=1, le=8, description="Rounds of message passing.")
+    hops: int = Field(default=3, ge=1, le=16, description="Neighbours are at most so far away.")
+    snapshots: int = Field(default=10, ge=1, le=1440, description="Moments looked at (k1).")
+    neighbours: int = Field(default=3, ge=1, le=64, description="Neighbours looked at in each (k2).")
+    reach: float = Field(default=4.0, gt=0, le=20, description="Bound of the means of latents.")
+    temperature: float = Field(default=0.5, gt=0, le=10, description="Softness of the relaxed picks.")
+    divergence_weight: float = Field(default=1e-4, ge=0, le=100, description="Of the KL divergence.")
+    surprise_weight: float = Field(default=1e-3, ge=0, le=100, description="Of the picks' cross entropy.")
+    volume_weight: float = Field(default=0.0, ge=0, le=100, description="Of the latents' log density.")
+    information_weight: float = Field(default=1e-2, ge=0, le=100, description="Of the mutual information.")
+    suggestion_score: float = Field(
+        default=4.0, ge=0, le=100, description="Head start of what DS2 suggests for a vertex."
+    )
+    commit_score: float = Field(
+        default=3.0, ge=0, le=100, description="Head start of committing where DS2 would, and holding else."
+    )
+    largest_score: float = Field(default=8.0, gt=0, le=1000, description="Bound of what the network adds.")
+    base_target: float = Field(default=0.65, gt=0, le=1, description="Utilisation DS2 aims at.")
+    base_window_s: float = Field(default=900.0, ge=1, le=86_400, description="Metrics DS2 looks at.")
+    base_catch_up_s: float = Field(
+        default=300.0, ge=0, le=86_400, description="DS2 catches up with what waits in so long; 0: never."
+    )
+    base_tolerance: float = Field(
+        default=0.5, ge=0, le=10, description="DS2 holds while every vertex is off by no more than this."
+    )
+    straight_through: bool = Field(
+        default=True, description="Off: no gradient of the reward reaches the sampler (published defect)."
+    )
+    downstream_only: bool = Field(default=False, description="Neighbours downstream only (published defect).")
+    truncates: bool = Field(default=False, description="p + int(a p) (published defect).")
+
+
+class SureSettings(Settings):
+    """Everything a training run of a learned autoscaler can be told.
+
+    >>> SureSettings().span_h
+    6.0
+    """
+
+    jobs: tuple[str, ...] = Field(
+        default=("small-1",), min_length=1, description="Jobs practised side by side, by name or file."
+    )
+    job_variants: int = Field(
+        default=1, ge=1, le=10_000, description="Of each job so many, by seed; only synthetic ones differ."
+    )
+    trace: TraceSettings = Field(default=TraceSettings(), description="What arrives.")
+    deployment: Deployment = Field(default=Deployment(), description="Where the jobs run, and what is good.")
+    network: NetworkSettings = Field(default=NetworkSettings(), description="The design of the network.")
+    training: TrainingSettings = Field(default=TrainingSettings(), description="The learning algorithm.")
+    teacher: str = Field(default="", description="Rule to begin from; empty: the DS2 of network.base_*.")
+    span_h: float = Field(default=6.0, gt=0, le=24 * 366, description="Hours of a training episode.")
+    start_spread: float = Field(
+        default=1.0, ge=0, le=4, description="Episodes begin off the right parallelism by up to 2 to this."
+    )
+    environments: int = Field(default=64, ge=1, le=1 << 20, description="Environments in each lane.")
+    lanes: int = Field(default=2, ge=1, le=8, description="Groups of environments stepped in turns.")
+    rollouts: int = Field(default=8, ge=1, le=1024, description="Environments that share trace and luck.")
+    threads: int = Field(default=1, ge=1, le=256, description="Threads that step the environments.")
+    sequences: int = Field(
+        default=0, ge=0, le=TRAINING_SEEDS, description="Practise only so many episodes; 0: ever new ones."
+    )
+    sees_future: bool = Field(
+        default=True, description="Whether the critic is told the rates to come: an input-dependent baseline."
+    )
+    validation: int = Field(default=4, ge=1, le=10_000, description="Validation episodes of each job.")
+
+
+def preset_names() -> list[str]:
+    """The training presets that come with trimtab."""
+    return sorted(Path(entry.name).stem for entry in _presets().iterdir() if entry.name.endswith(".toml"))
+
+
+def load_preset(name: str, changes: Mapping[str, Any] | None = None) -> SureSettings:
+    """Read a preset by name, or a settings file by path; `changes` go on top.
+
+    >>> load_preset("sure-paper").network.actions
+    'gaussian'
+    """
+    path = Path(name) if name.endswith(".toml") else Path(str(_presets().joinpath(f"{name}.toml")))
+    if not path.is_file():
+        raise SettingsError(
+            f"no preset {name!r}; there are {', '.join(preset_names())}, or give a .toml file"
+        )
+    return load_settings(SureSettings, path, changes or {})
+
+
+def _presets() -> Any:
+    return files("trimtab.stream_autoscaling.sure").joinpath("presets")
+
+
+def check_settings(settings: SureSettings) -> None:
+    """Refuse in a second what making the task would refuse after minutes of compiling."""
+    design = _design(settings)
+    _teacher(settings, design)
+    count = len(settings.jobs) * settings.job_variants
+    shards_of(settings.environments, rollouts=settings.rollouts, jobs=count, threads=settings.threads)
+    if settings.deployment.history < design.history:
+        raise SettingsError(
+            f"network.history = {design.history} intervals, but deployment.history = "
+            f"{settings.deployment.history}; raise that"
+        )
+    kept_s = settings.deployment.history * settings.deployment.interval_s
+    if design.base_window_s > kept_s:
+        raise SettingsError(
+            f"network.base_window_s = {design.base_window_s:g}, but the deployment keeps {kept_s} s "
+            "of metrics; lower it, or raise deployment.history"
+        )
+
+
+def _design(settings: SureSettings) -> Design:
+    return Design(**settings.network.model_dump())
+
+
+def _teacher(settings: SureSettings, design: Design) -> StreamPolicy:
+    name = settings.teacher or design.teacher
+    try:
+        return make_policy(name)
+    except TrimtabError as error:
+        raise SettingsError(f"teacher = {name}: {error}") from None
+
+
+class SureTask:
+    """Satisfies `trimtab.learning.training.Task`."""
+
+    def __init__(self, settings: SureSettings, *, start: Bundle | None = None) -> None:
+        check_settings(settings)
+        self.settings = settings
+        self.design = _design(settings)
+        self.agent: Agent = sure_agent(
+            self.design,
+            sees_future=settings.sees_future,
+            seed=settings.training.seed,
+            start=None if start is None else self._checked(start),
+        )
+        self.jobs: tuple[Job, ...] = tuple(
+            make_job(name, seed=seed) for name in settings.jobs for seed in range(settings.job_variants)
+        )
+        self._best = jax.jit(self.agent.best)
+
+    def _checked(self, start: Bundle) -> Any:
+        """The parameters of a bundle, if they fit the network to be trained."""
+        policy = SurePolicy(start)
+        if policy.design != self.design:
+            wanted, had = asdict(self.design), asdict(policy.design)
+            other = ", ".join(f"{name} = {had[name]}" for name in wanted if wanted[name] != had[name])
+            raise SettingsError(
+                f"{start.name} has another network ({other}) than asked for; begin with the preset it was "
+                "trained with, or set network.* alike"
+            )
+        return policy.parameters
+
+    @property
+    def lanes(self) -> Sequence[RolloutEnvironment]:
+        """The environments; made when first asked for."""
+        return self._lanes
+
+    @cached_property
+    def _lanes(self) -> Sequence[RolloutEnvironment]:
+        s = self.settings
+        course = Course(
+            self.jobs,
+            self._training_trace,
+            s.deployment,
+            _teacher(s, self.design),
+            span_s=3600 * s.span_h,
+            start_spread=s.start_spread,
+            sequences=s.sequences,
+        )
+        return [
+            RolloutEnvironment(
+                course,
+                self.design,
+                size=s.environments,
+                rollouts=s.rollouts,
+                threads=s.threads,
+                labelled=s.training.anchor > 0,
+                staggered=not s.training.whole_episodes,
+            )
+            for _ in range(s.lanes)
+        ]
+
+    def _training_trace(self, job: Job, seed: int) -> RateTrace:
+        return draw_trace(self.settings.trace, job, seed=seed, part="training")
+
+    def score(self, parameters: Any) -> dict[str, float]:
+        """Reward per interval that the teacher has more than the policy, on validation days: lower is better.
+
+        Also the policy's violations, rescales, slots and so on, and as ratios to those of the teacher.
+        """
+        played, rule = self.validated(parameters), self._rule_metrics
+        short = np.array(
+            [theirs["reward"] - ours["reward"] for ours, theirs in zip(played, rule, strict=True)]
+        )
+        found = {"score": float(short.mean()), "reward": float(np.mean([one["reward"] for one in played]))}
+        for name in _COMPARED:
+            ours, theirs = (float(np.mean([one[name] for one in episodes])) for episodes in (played, rule))
+            found[name] = ours
+            found[f"{name}_over_teacher"] = ours / max(theirs, 1e-9)
+        by_job = short.reshape(len(self.jobs), -1).mean(1)
+        return found | {f"job_{number}": float(one) for number, one in enumerate(by_job)}
+
+    def validated(self, parameters: Any) -> list[dict[str, float]]:
+        """What became of every validation episode, all of one job side by side."""
+        return [episode.metrics() for episode in self._played(_Best(self._best, parameters, self.design))]
+
+    def describe(self) -> dict[str, Any]:
+        s = self.settings
+        return {
+            "wing": "stream_autoscaling",
+            "kind": "sure",
+            "design": asdict(self.design),
+            "jobs": list(s.jobs),
+            "trace": s.trace.model_dump(mode="json"),
+            "deployment": s.deployment.model_dump(mode="json"),
+            "teacher": s.teacher or self.design.teacher,
+        }
+
+    @cached_property
+    def _rule_metrics(self) -> list[dict[str, float]]:
+        return [episode.metrics() for episode in self._played(_teacher(self.settings, self.design))]
+
+    def _played(self, policy: StreamPolicy) -> list[Episode]:
+        s = self.settings
+        seeds = range(TRAINING_SEEDS, TRAINING_SEEDS + s.validation)
+        jobs = [job for job in self.jobs for _ in seeds]
+        traces = [
+            draw_trace(s.trace, job, seed=seed, part="validation") for job in self.jobs for seed in seeds
+        ]
+        return simulate(policy, jobs, traces, s.deployment, seeds=list(seeds) * len(self.jobs))
+
+
+class _Best:
+    """The agent's likeliest actions, by JAX, as a policy for whole batches; also a `Decider`."""
+
+    name = "in training"
+
+    def __init__(self, best: Any, parameters: Any, design: Design) -> None:
+        self._best, self._parameters, self._design = best, parameters, design
+
+    def begin(self, graph: Graph) -> _Best:
+        begun = _Best(self._best, self._parameters, self._design)
+        begun.history = FeatureHistory(graph, self._design)
+        return begun
+
+    history: FeatureHistory
+
+    def decide(self, snapshot: Snapshot) -> Integers:
+        seen = self.history.see(snapshot)
+        shown = {
+            **seen.view._asdict(),
+            "future": np.zeros((len(snapshot.now_s), FUTURE_FEATURES), np.float32),
+        }
+        action = np.asarray(self._best(self._parameters, shown))
+        return decode_action(action, snapshot, seen.offer, self._design)

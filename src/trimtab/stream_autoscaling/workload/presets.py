@@ -1,0 +1,238 @@
+"""Rate traces by name or file, cut into episodes of whole days, split by days into training and tests.
+
+Of a trace of 14 days, days 0 to 8 are for training, 9 and 10 for validation, 11 to 13 for tests, and
+proportionally for other lengths: what a policy is judged on, it has not seen. A generated trace gives other
+weeks for every seed, and the split holds there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from trimtab.core.errors import RegistryError, WorkloadError
+from trimtab.core.randomness import integers, split, uniform
+from trimtab.core.registry import WORKLOAD_ENTRY_POINTS, Registry
+from trimtab.core.settings import Field, Settings, model_validator
+from trimtab.stream_autoscaling.job import Job
+from trimtab.stream_autoscaling.workload import generated
+from trimtab.stream_autoscaling.workload.synthetic import INITIAL_PARALLELISM
+from trimtab.stream_autoscaling.workload.traces import DAY_S, RateTrace, load_trace
+
+__all__ = [
+    "PREFIX",
+    "TRACES",
+    "Part",
+    "TraceMaker",
+    "TraceSettings",
+    "days_of_part",
+    "described_trace",
+    "draw_trace",
+    "find_trace",
+    "mean_rate_of",
+    "whole_days",
+]
+
+PREFIX = "stream/"
+Part = Literal["all", "training", "validation", "test"]
+TRAINING_SHARE, VALIDATION_SHARE = 9 / 14, 2 / 14
+LEAST_DAYS = 3
+
+TraceMaker = Callable[[str, int], RateTrace]
+"""`(variant, seed)`: what follows the colon in the name, and the luck."""
+
+_HERE = "trimtab.stream_autoscaling.workload.presets"
+
+TRACES: Registry[TraceMaker] = Registry(
+    "trace",
+    {
+        "stream/clarknet-like": f"{_HERE}:clarknet_like",
+        "stream/flat": f"{_HERE}:flat",
+        "stream/sine": f"{_HERE}:sine",
+        "stream/steps": f"{_HERE}:steps",
+        "stream/twitter-like": f"{_HERE}:twitter_like",
+        "stream/worldcup-like": f"{_HERE}:worldcup_like",
+    },
+    WORKLOAD_ENTRY_POINTS,
+    prefix=PREFIX,
+)
+
+
+class TraceSettings(Settings):
+    """What arrives at a job, and how much of it is one episode.
+
+    The whole trace is scaled, not the episode: a busy day stays busier than others. Without `mean_rate` and
+    `load`, the job's own `usual_rate` is the mean.
+
+    >>> TraceSettings(name="clarknet-like", load=0.5).days
+    1
+    """
+
+    name: str = Field(
+        default="clarknet-like", min_length=1, description="Name of a trace, or path of a trace file."
+    )
+    mean_rate: float | None = Field(
+        default=None, gt=0, le=1e12, description="Records per second, on average over the whole trace."
+    )
+    load: float | None = Field(
+        default=None,
+        gt=0,
+        le=10,
+        description="Subtasks busy at the mean rate, over five for every vertex, if scaling were linear.",
+    )
+    days: int = Field(default=1, ge=1, le=366, description="Whole days of an episode.")
+    part: Part = Field(default="all", description="Which days: all, training, validation or test.")
+    rate_spread: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Each episode's rates differ from the trace by up to this share, for training.",
+    )
+
+    @model_validator(mode="after")
+    def _one_scale(self) -> TraceSettings:
+        if self.mean_rate is not None and self.load is not None:
+            raise ValueError("both mean_rate and load are given; give one of the two")
+        return self
+
+
+def draw_trace(settings: TraceSettings, job: Job, *, seed: int, part: Part | None = None) -> RateTrace:
+    """What arrives in one episode; the same seed gives the same to every policy.
+
+    The episode is a span of whole days within the part, from a day that depends on the seed. With `all` it is
+    the beginning of the trace. `part` overrides that of the settings.
+
+    >>> from trimtab.stream_autoscaling.workload.jobs import make_job
+    >>> trace = draw_trace(TraceSettings(), make_job("small-1"), seed=5, part="test")
+    >>> trace.length_s, trace.start_s // 86_400 in (11, 12, 13)
+    (86400.0, True)
+    """
+    part = part or settings.part
+    whole = find_trace(settings.name, seed=seed)
+    first, last = days_of_part(whole, part)
+    if last - first < settings.days:
+        raise WorkloadError(
+            f"trace {settings.name}: its part {part!r} has {last - first} whole days, an episode needs "
+            f"{settings.days}; lower days, or bring a longer trace"
+        )
+    places = 1 if part == "all" else last - first - settings.days + 1
+    start = first + int(integers(split(seed, "day"), 0, high=places))
+    rate = mean_rate_of(settings, job)
+    if settings.rate_spread:
+        rate *= 1 + settings.rate_spread * (2 * float(uniform(split(seed, "rate"), 0)) - 1)
+    return whole.scaled(rate).day(start, settings.days)
+
+
+def mean_rate_of(settings: TraceSettings, job: Job) -> float:
+    """Records per second of the whole trace on average, for this job.
+
+    A load of 0.5 keeps half of five subtasks per vertex busy: 0.5 x 5 x vertices = rate x work per record.
+    """
+    if settings.mean_rate is not None:
+        return settings.mean_rate
+    if settings.load is None:
+        return job.usual_rate
+    subtasks = INITIAL_PARALLELISM * len(job.vertices)
+    return settings.load * subtasks / (float(job.demand_ms.sum()) / 1000)
+
+
+def find_trace(name: str, *, seed: int = 0) -> RateTrace:
+    """Look a trace up: a registered name, with days after a colon, or a file; unscaled, all of it."""
+    if _is_path(name):
+        return _file(name, Path(name).stat().st_mtime_ns if Path(name).is_file() else 0)
+    base, _, variant = name.removeprefix(PREFIX).partition(":")
+    return _named(base, variant, seed)
+
+
+def whole_days(trace: RateTrace) -> tuple[int, int]:
+    """First whole day, and the one after the last; days at either end may be covered in part only."""
+    # A span may end a rounding error before midnight.
+    slack = 0.5 * trace.step_s
+    first = int(-((slack - trace.start_s) // DAY_S))
+    last = int((trace.start_s + trace.length_s + slack) // DAY_S)
+    return first, max(first, last)
+
+
+def days_of_part(trace: RateTrace, part: Part) -> tuple[int, int]:
+    """First day of a part, and the one after its last.
+
+    >>> from trimtab.stream_autoscaling.workload.generated import flat
+    >>> [days_of_part(flat(days=14), part) for part in ("training", "validation", "test")]
+    [(0, 9), (9, 11), (11, 14)]
+    """
+    first, last = whole_days(trace)
+    days = last - first
+    if part == "all":
+        return first, last
+    if days < LEAST_DAYS:
+        raise WorkloadError(
+            f"{trace.provenance.source}: {days} whole days cannot be split into training, validation and "
+            f"test; bring at least {LEAST_DAYS}, or use part = all"
+        )
+    training = min(max(1, round(TRAINING_SHARE * days)), days - 2)
+    validation = min(max(1, round(VALIDATION_SHARE * days)), days - training - 1)
+    ends = (first, first + training, first + training + validation, last)
+    place = ("training", "validation", "test").index(part)
+    return ends[place], ends[place + 1]
+
+
+def described_trace(name: str) -> str:
+    """Say in one sentence what a trace is: the first line of its docstring."""
+    return (TRACES.load(name).__doc__ or "").strip().split("\n")[0]
+
+
+def clarknet_like(variant: str = "", seed: int = 0) -> RateTrace:
+    """A web server of 1995, fitted to ClarkNet-HTTP: busy afternoons, quiet weekends, noisy minutes."""
+    return generated.clarknet_like(seed, _days("clarknet-like", variant))
+
+
+def worldcup_like(variant: str = "", seed: int = 0) -> RateTrace:
+    """A tournament's web site, fitted to WorldCup98: a wave for every match, up to nine times the mean."""
+    return generated.worldcup_like(seed, _days("worldcup-like", variant))
+
+
+def twitter_like(variant: str = "", seed: int = 0) -> RateTrace:
+    """A message stream, fitted to Twitter's of 2021: an even level with a dozen sudden rushes a day."""
+    return generated.twitter_like(seed, _days("twitter-like", variant))
+
+
+def steps(variant: str = "", seed: int = 0) -> RateTrace:
+    """Levels that last 1 to 4 hours and differ by up to a factor of six."""
+    return generated.steps(seed, _days("steps", variant))
+
+
+def sine(variant: str = "", seed: int = 0) -> RateTrace:
+    """One wave a day, from 40 to 160 % of the mean."""
+    return generated.sine(seed, _days("sine", variant))
+
+
+def flat(variant: str = "", seed: int = 0) -> RateTrace:
+    """Always the same rate."""
+    return generated.flat(seed, _days("flat", variant))
+
+
+def _days(name: str, variant: str) -> int:
+    if variant and not variant.isdigit():
+        raise WorkloadError(f"{name}:{variant}: the variant is a number of days, such as {name}:28")
+    return int(variant or 14)
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name.removeprefix(PREFIX) or name.endswith(".trace") or Path(name).is_file()
+
+
+# Groups of rollouts ask for the same seed many times in a row; two weeks of minutes take 10 ms and 160 kB.
+@lru_cache(maxsize=64)
+def _named(base: str, variant: str, seed: int) -> RateTrace:
+    try:
+        maker = TRACES.load(PREFIX + base)
+    except RegistryError as error:
+        raise RegistryError(f"{error}, or the path of a .trace file") from None
+    return maker(variant, seed)
+
+
+@lru_cache(maxsize=4)
+def _file(path: str, modified_ns: int) -> RateTrace:
+    return load_trace(Path(path))

@@ -1,0 +1,41 @@
+"""A server on loopback that gives prepared answers: a fake Prometheus or JobManager."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answering = Callable[[str], Any]
+"""From a path with its query to what becomes JSON, bytes as they are, or an int as a refusal."""
+
+
+@contextmanager
+def serving(answering: Answering) -> Iterator[str]:
+    """The address of a server that answers like this."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = answering(self.path)
+            if isinstance(answer, int):
+                self.send_error(answer)
+                return
+            body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,165 @@
+"""Traces by name, scaled to a job and split by days."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trimtab.core.errors import RegistryError, SettingsError, WorkloadError
+from trimtab.core.settings import load_settings
+from trimtab.stream_autoscaling.workload.generated import flat
+from trimtab.stream_autoscaling.workload.jobs import make_job
+from trimtab.stream_autoscaling.workload.presets import (
+    TRACES,
+    TraceSettings,
+    days_of_part,
+    described_trace,
+    draw_trace,
+    find_trace,
+    mean_rate_of,
+    whole_days,
+)
+from trimtab.stream_autoscaling.workload.traces import DAY_S, Provenance, RateTrace, save_trace
+
+JOB = make_job("small-1")
+PARTS = ("training", "validation", "test")
+
+
+def numbered_days(days: int, *, start_s: float = 0.0) -> RateTrace:
+    """Hourly steps; on day n the rate is n + 1."""
+    hours = np.arange(days * 24) + start_s // 3600
+    return RateTrace(1.0 + hours // 24, 3600.0, Provenance("numbered"), start_s=start_s)
+
+
+def test_every_name_is_described_and_makes_a_fortnight() -> None:
+    assert len(TRACES) == 6
+    for name in TRACES:
+        assert described_trace(name)
+        assert find_trace(name).days == 14
+
+
+@pytest.mark.parametrize(
+    ("days", "training", "validation", "test"),
+    [(14, 9, 2, 3), (28, 18, 4, 6), (22, 14, 3, 5), (7, 4, 1, 2), (3, 1, 1, 1), (4, 2, 1, 1)],
+)
+def test_the_split_by_days(days: int, training: int, validation: int, test: int) -> None:
+    trace = flat(days=days)
+    ends = [days_of_part(trace, part) for part in PARTS]
+    assert [last - first for first, last in ends] == [training, validation, test]
+    assert ends[0][0] == 0
+    assert ends[0][1] == ends[1][0]
+    assert ends[1][1] == ends[2][0]
+    assert ends[2][1] == days
+    assert days_of_part(trace, "all") == (0, days)
+
+
+@pytest.mark.parametrize("days", range(3, 60))
+def test_no_part_is_empty(days: int) -> None:
+    assert all(first < last for first, last in (days_of_part(flat(days=days), part) for part in PARTS))
+
+
+def test_too_few_days_cannot_be_split() -> None:
+    with pytest.raises(WorkloadError, match=r"2 whole days cannot be split .* at least 3"):
+        days_of_part(flat(days=2), "test")
+
+
+def test_only_whole_days_count() -> None:
+    """From 21:30 of day 0 for three days: days 1 and 2 are whole."""
+    late = RateTrace(np.ones(3 * 1440), 60.0, Provenance("late"), start_s=21.5 * 3600)
+    assert whole_days(late) == (1, 3)
+    assert whole_days(flat(days=1)) == (0, 1)
+    hours = RateTrace(np.ones(3), 3600.0, Provenance("hours"))
+    assert whole_days(hours) == (0, 0)
+    # A third of a second per step does not add up to a day exactly.
+    thirds = RateTrace(np.ones(3 * DAY_S), 1 / 3, Provenance("thirds"))
+    assert whole_days(thirds) == (0, 1)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_episodes_come_from_their_part(part: str, tmp_path: Path) -> None:
+    path = tmp_path / "numbered.trace"
+    save_trace(numbered_days(14), path)
+    settings = TraceSettings(name=str(path), mean_rate=7.5)
+    seen = set()
+    for seed in range(40):
+        drawn = draw_trace(settings, JOB, seed=seed, part=part)  # pyright: ignore[reportArgumentType]
+        # The mean over 1 to 14 is 7.5, so the scale is 1 and the rate tells the day.
+        assert len(set(drawn.rates.tolist())) == 1
+        assert drawn.rates[0] - 1 == drawn.start_s / DAY_S
+        assert drawn.length_s == DAY_S
+        seen.add(int(drawn.rates[0]) - 1)
+    assert seen == {"training": set(range(9)), "validation": {9, 10}, "test": {11, 12, 13}}[part]
+
+
+def test_days_in_a_row_stay_within_the_part(tmp_path: Path) -> None:
+    path = tmp_path / "numbered.trace"
+    save_trace(numbered_days(14), path)
+    settings = TraceSettings(name=str(path), mean_rate=7.5, days=2, part="test")
+    starts = {draw_trace(settings, JOB, seed=seed).start_s / DAY_S for seed in range(20)}
+    assert starts == {11, 12}
+    assert draw_trace(settings, JOB, seed=1, part="all").start_s == 0
+    with pytest.raises(WorkloadError, match="part 'validation' has 2 whole days, an episode needs 3"):
+        draw_trace(settings.model_copy(update={"days": 3}), JOB, seed=0, part="validation")
+
+
+def test_generated_traces_give_other_weeks_and_keep_the_split() -> None:
+    settings = TraceSettings()
+    training = [draw_trace(settings, JOB, seed=seed, part="training") for seed in range(12)]
+    assert all(trace.start_s < 9 * DAY_S for trace in training)
+    assert len({trace.rates.tobytes() for trace in training}) == 12
+    again = draw_trace(settings, JOB, seed=0, part="training")
+    assert np.array_equal(again.rates, training[0].rates)
+
+
+def test_the_whole_trace_is_scaled_not_the_episode() -> None:
+    settings = TraceSettings(days=14)
+    assert draw_trace(settings, JOB, seed=3).rates.mean() == pytest.approx(JOB.usual_rate)
+    # Day 12 is a Saturday, day 10 a Thursday.
+    saturday = draw_trace(settings, JOB, seed=3).day(12).rates.mean()
+    assert saturday < 0.85 * JOB.usual_rate
+
+
+def test_load_is_work_over_five_subtasks_each() -> None:
+    """linear:3 needs 1, 2 and 4 ms per record: at a load of 0.7, 0.7 x 15 = 10.5 busy = 1500 records/s."""
+    job = make_job("linear:3")
+    assert mean_rate_of(TraceSettings(load=0.7), job) == pytest.approx(1500)
+    assert mean_rate_of(TraceSettings(mean_rate=12.0), job) == 12
+    assert mean_rate_of(TraceSettings(), job) == job.usual_rate
+
+
+def test_rates_may_vary_for_training() -> None:
+    settings = TraceSettings(name="flat", mean_rate=100.0, rate_spread=0.3)
+    rates = [draw_trace(settings, JOB, seed=seed).rates[0] for seed in range(50)]
+    assert 70 <= min(rates) < 80
+    assert 120 < max(rates) <= 130
+
+
+def test_variants_are_days() -> None:
+    assert find_trace("stream/sine:28").days == 28
+    with pytest.raises(WorkloadError, match="number of days, such as sine:28"):
+        find_trace("sine:x")
+
+
+def test_unknown_names_and_files() -> None:
+    with pytest.raises(RegistryError, match=r"did you mean 'stream/clarknet-like'.*path of a .trace file"):
+        find_trace("clarknet-lik")
+    with pytest.raises(WorkloadError, match="no such file"):
+        find_trace("missing.trace")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"mean_rate": 3.0, "load": 0.5}, "give one of the two"),
+        ({"mean_rate": 0}, "mean_rate = 0"),
+        ({"load": float("nan")}, "load = NaN"),
+        ({"days": 0}, "days = 0"),
+        ({"part": "tests"}, "part"),
+        ({"rate_spread": 1.0}, "rate_spread"),
+        ({"rate": 3}, "did you mean 'mean_rate'?"),
+    ],
+)
+def test_bad_settings_name_the_field(flags: dict[str, object], said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(TraceSettings, None, flags)
+    assert said in str(caught.value)
