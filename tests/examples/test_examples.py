@@ -16,6 +16,7 @@ EXPECTED = {
     "03_import_your_history": ["tasks", "seed 1  fair"],
     "04_train_a_stock_agent": ["MaskablePPO", "fair", "random", "over 10 unseen workloads"],
     "05_train_your_own": ["mine ", "capped-srpt-local", "first decision"],
+    "06_scale_a_stream": ["7,200 steps of 60 s", "7.00 ms a record", "flink", "slot-hours", "picture:"],
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import SettingsError
 from trimtab.core.run_folder import RunFolder
+from trimtab.learning.runs import is_finished
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.simulator.simulator import simulate
 from trimtab.stream_autoscaling.sure.policy import SurePolicy, make_bundle
@@ -22,7 +23,7 @@ from trimtab.stream_autoscaling.sure.task import (
     load_preset,
     preset_names,
 )
-from trimtab.stream_autoscaling.sure.training import is_finished, train_sure
+from trimtab.stream_autoscaling.sure.training import train_sure
 from trimtab.stream_autoscaling.workload.presets import draw_trace
 
 TINY = {
@@ -114,7 +115,7 @@ def test_training_leaves_a_bundle_that_plays(tmp_path) -> None:
     settings = settings_of(network=network)
     folder = train_sure(settings, tmp_path / "run", name="mine", clock=clock)
     run = RunFolder.open(tmp_path / "run", clock=clock)
-    assert is_finished(run, settings)
+    assert is_finished(run, settings.training)
     assert all(np.isfinite(line["auxiliary_loss"]) for line in run.read_metrics())
     manifest = load_bundle(folder).manifest
     assert manifest["trained"]["jobs"] == ["q5"] and "violation_share" in manifest["scores"]

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from trimtab.cli.episode import USUAL_EPISODE, EpisodeFlags
-from trimtab.cli.terminal import JsonFlag, now, print_json, table_of
+from trimtab.cli.episode import OF_WING, USUAL_EPISODE, EpisodeFlags
+from trimtab.cli.explainers import Asked, Explainer, explainer_of
+from trimtab.cli.terminal import JsonFlag, now, print_json
 
 if TYPE_CHECKING:
-    from trimtab.benchmark.dag_scheduling.suites import DagSuite
     from trimtab.benchmark.suite import Scenario
-    from trimtab.dag_scheduling.decima.explaining import Candidate, Opinion
-    from trimtab.dag_scheduling.policies import DagPolicy
-    from trimtab.dag_scheduling.problem import Snapshot
-    from trimtab.dag_scheduling.workload import Workload
 
 __all__ = ["explain"]
 
-RULES = ("fair", "weighted-fair:tuned", "capped-srpt-local:tuned", "fifo")
 TUNED = ":tuned"
-OF_A_RUN = ("load", "seed")
-"""Flags that choose among the episodes of a run."""
-MOST_CANDIDATES = 8
-MOST_INFLUENCES = 6
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """An episode that can be played again, and who is asked about it."""
-
-    suite: DagSuite
-    scenario: Scenario
-    seed: int
-    jobs: Workload
-    policy: DagPolicy
-    rules: Sequence[DagPolicy]
 
 
 def explain(
@@ -46,6 +25,7 @@ def explain(
     *,
     decision: int,
     policy: str | None = None,
+    wing: Literal["dag", "stream"] | None = None,
     episode: EpisodeFlags = USUAL_EPISODE,
     json: JsonFlag = False,
 ) -> None:
@@ -55,271 +35,167 @@ def explain(
     ----------
     run:
         Run folder of `trimtab compare --out` or `trimtab train`; without one, an episode as in `simulate`.
-        Only --load and --seed choose among its episodes (default: the one in its Gantt charts).
+        Only --seed and, of dag, --load or, of stream, --job choose among its episodes (default: the one in
+        its pictures).
     decision:
         Number of the decision in its episode, from 1.
     policy:
         Whose decision (default: of a run, its best trained policy, else its best).
+    wing:
+        Without a run, what is decided (default: stream where a flag says so, else dag).
     """
-    asked = _asked_by_flags(policy, episode) if run is None else _asked_of_run(run, policy, episode)
-    content = _content(asked, _at_decision(asked, decision), decision)
+    from trimtab.core.errors import TrimtabError
+
+    if decision < 1:
+        raise TrimtabError(f"--decision {decision}: decisions are counted from 1")
+    if run is None:
+        explainer = explainer_of(wing or _implied_wing(episode))
+        asked = _asked_by_flags(explainer, policy, episode)
+    else:
+        found = _opened(run)
+        explainer = explainer_of(found.wing)
+        _refuse_other_episodes(run, explainer, wing, episode)
+        asked = _asked_of_run(found, explainer, policy, episode)
+    content = explainer.content(asked, decision)
     if json:
         print_json(content)
     else:
-        _print(content)
+        explainer.show(content)
 
 
-# --- which episode ---------------------------------------------------------------------------------
+def _implied_wing(episode: EpisodeFlags) -> str:
+    """Stream where a flag is given that dag does not have."""
+    only_stream = {*OF_WING["stream"]} - {*OF_WING["dag"]}
+    return "stream" if any(getattr(episode, name) is not None for name in only_stream) else "dag"
 
 
-def _asked_by_flags(policy: str | None, episode: EpisodeFlags) -> _Asked:
+def _asked_by_flags(explainer: Explainer, policy: str | None, episode: EpisodeFlags) -> Asked:
     """The very episode that `trimtab simulate` plays with these flags."""
-    from trimtab.benchmark.dag_scheduling.suites import DagSuite
     from trimtab.core.errors import TrimtabError
-    from trimtab.dag_scheduling.policies import make_policy
-    from trimtab.dag_scheduling.workload.presets import draw_workload
 
+    episode.refuse_others(explainer.wing)
     if policy is None:
         raise TrimtabError("whose decision? Give --policy, or the folder of a run")
-    made = make_policy(policy)
-    seed, cluster, asked = episode.number(), episode.cluster(), episode.jobs_to_draw()
-    suite = DagSuite(workload=asked, cluster=cluster)
-    drawn = draw_workload(asked, executors=cluster.executors, seed=seed)
-    rules = _rules(suite, suite.scenarios()[0], {})
-    return _Asked(suite, suite.scenarios()[0], seed, drawn, made, rules)
+    suite, seed = explainer.suite_of_flags(episode), episode.number()
+    scenario = suite.scenarios()[0]
+    made = _by_name(policy, suite, scenario)
+    drawn = explainer.as_simulated(suite, seed)
+    return Asked(suite, scenario, seed, drawn, made, _rules(explainer, suite, scenario, {}))
 
 
-def _asked_of_run(run: Path, policy: str | None, episode: EpisodeFlags) -> _Asked:
-    from trimtab.benchmark.dag_scheduling.suites import DagSuite
+# --- episodes of a run -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run folder whose episodes can be played again."""
+
+    path: Path
+    wing: str
+    suite: Any = None
+    """Of a comparison; None: a training."""
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    """Rows of a comparison, by scenario."""
+    trained: Mapping[str, Any] = field(default_factory=dict)
+    """What a policy was trained on."""
+
+
+def _opened(run: Path) -> _Run:
     from trimtab.benchmark.suite import SUITES
     from trimtab.core.bundle import load_bundle
     from trimtab.core.errors import TrimtabError
     from trimtab.core.run_folder import RunFolder
     from trimtab.core.settings import load_settings
-    from trimtab.dag_scheduling.policies import find_bundle, make_policy
 
-    _refuse_other_episodes(run, episode)
     folder = RunFolder.open(run, clock=now)
-    known: dict[str, Mapping[str, float]] = {}
     if (run / "results.json").is_file():
         results = folder.read_json("results.json")
         kind = SUITES.load(results["suite"])
-        if not issubclass(kind, DagSuite):
-            raise TrimtabError(f"{run}: a comparison of {kind.wing.name}; explain takes those of dag")
         suite = load_settings(kind, run / "settings.toml")
-        scenario = _scenario(run, suite, episode.load)
-        rows = next(found for found in results["scenarios"] if found["name"] == scenario.name)["policies"]
-        known = {row["policy"]: row["settings"] for row in rows}
-        made = _of_table(policy, known)
-    elif (run / "bundle").is_dir():
-        course = load_bundle(find_bundle(str(run))).manifest["trained"]["courses"][0]
-        suite = load_settings(DagSuite, None, {"workload": course["workload"], "cluster": course["cluster"]})
-        scenario = _scenario(run, suite, episode.load)
-        made = make_policy(policy or str(run))
-    else:
-        raise TrimtabError(f"{run}: holds neither a comparison nor a trained policy; give --policy instead")
-    number = suite.test_seeds()[0] if episode.seed is None else episode.number()
-    rules = _rules(suite, scenario, known)
-    return _Asked(suite, scenario, number, suite.draw(scenario, number), made, rules)
+        tables = {found["name"]: found["policies"] for found in results["scenarios"]}
+        return _Run(run, kind.wing.name, suite, tables)
+    if (run / "bundle").is_dir():
+        bundle = load_bundle(run / "bundle")
+        return _Run(run, bundle.wing.partition("_")[0], trained=bundle.manifest["trained"])
+    raise TrimtabError(f"{run}: holds neither a comparison nor a trained policy; give --policy instead")
 
 
-def _refuse_other_episodes(run: Path, episode: EpisodeFlags) -> None:
+def _refuse_other_episodes(run: Path, explainer: Explainer, wing: str | None, episode: EpisodeFlags) -> None:
     from trimtab.core.errors import TrimtabError
 
-    for field in fields(episode):
-        if field.name not in OF_A_RUN and getattr(episode, field.name) is not None:
-            flag = f"--{field.name.replace('_', '-')}"
+    if wing not in (None, explainer.wing):
+        raise TrimtabError(f"--wing {wing}: the run {run} is of {explainer.wing}; leave it out")
+    for one in fields(episode):
+        if one.name not in explainer.choosing and getattr(episode, one.name) is not None:
+            flag = f"--{one.name.replace('_', '-')}"
             raise TrimtabError(
                 f"{flag}: the run {run} fixes its episodes; leave it out, or leave out the run"
             )
 
 
-def _scenario(run: Path, suite: DagSuite, load: float | None) -> Scenario:
-    """The scenario of that load; without one, that of the run's pictures."""
-    from trimtab.benchmark.results import SHOWN_LOAD
-    from trimtab.core.errors import TrimtabError
-
-    scenarios = suite.scenarios()
-    if load is None:
-        return min(scenarios, key=lambda one: abs((one.load or SHOWN_LOAD) - SHOWN_LOAD))
-    found = next((one for one in scenarios if one.load == load), None)
-    if found is None:
-        loads = ", ".join(f"{one.load:g}" for one in scenarios if one.load) or "none"
-        raise TrimtabError(f"{run}: has no load {load:g}; its loads: {loads}")
-    return found
+def _asked_of_run(run: _Run, explainer: Explainer, policy: str | None, episode: EpisodeFlags) -> Asked:
+    suite = explainer.suite_of_training(run.trained) if run.suite is None else run.suite
+    scenario = explainer.scenario(run.path, suite, episode)
+    known = {row["policy"]: row["settings"] for row in run.tables.get(scenario.name, [])}
+    if run.suite is None:
+        made = _by_name(policy or str(run.path), suite, scenario)
+    else:
+        made = _of_table(policy, suite, scenario, known)
+    seed = suite.test_seeds()[0] if episode.seed is None else episode.number()
+    rules = _rules(explainer, suite, scenario, known)
+    return Asked(suite, scenario, seed, suite.draw(scenario, seed), made, rules)
 
 
-def _of_table(policy: str | None, known: Mapping[str, Mapping[str, float]]) -> DagPolicy:
+def _of_table(
+    policy: str | None, suite: Any, scenario: Scenario, known: Mapping[str, Mapping[str, float]]
+) -> Any:
     """A policy of the run's table with the settings it had there; best rows come first."""
-    from trimtab.dag_scheduling.heuristics import Rule
+    from trimtab.core.policy import RuleLike
 
     if policy is not None:
         tuned = f"{policy.removesuffix(TUNED)} (tuned)"
-        return _made(tuned if tuned in known else policy, known)
-    made = [_made(label, known) for label in known]
-    return next((one for one in made if not isinstance(one, Rule)), made[0])
+        return _made(tuned, suite, known) if tuned in known else _by_name(policy, suite, scenario)
+    made = [_made(label, suite, known) for label in known]
+    return next((one for one in made if not isinstance(one, RuleLike)), made[0])
 
 
-def _made(label: str, known: Mapping[str, Mapping[str, float]]) -> DagPolicy:
-    from trimtab.dag_scheduling.policies import make_policy
-
+def _made(label: str, suite: Any, known: Mapping[str, Mapping[str, float]]) -> Any:
     base = label.removesuffix(" (tuned)")
-    return make_policy(label) if base == label else make_policy(base, known[label])
+    make = suite.wing.make_policy
+    return make(label) if base == label else make(base, known[label])
 
 
-def _rules(suite: DagSuite, scenario: Scenario, known: Mapping[str, Mapping[str, float]]) -> list[DagPolicy]:
-    """The rules to ask, tuned as in the run's table or as shipped for this workload, else as usual."""
+# --- who is asked ----------------------------------------------------------------------------------
+
+
+def _by_name(policy: str, suite: Any, scenario: Scenario) -> Any:
+    """A policy by its name; `:tuned` takes the settings that are shipped for this very workload."""
+    from trimtab.core.errors import SettingsError
+
+    made, untuned = _lined_up(policy, suite, scenario)
+    if untuned:
+        raise SettingsError(f"{policy}: not tuned for this workload; leave out {TUNED}, or name its settings")
+    return made
+
+
+def _lined_up(policy: str, suite: Any, scenario: Scenario) -> tuple[Any, bool]:
+    """As a comparison would play it, and whether tuned settings were wanted but are not known."""
     from trimtab.benchmark.compare import line_up
     from trimtab.benchmark.tuned import shipped_tuned_values
 
-    contestants, _ = line_up(suite, RULES, shipped_tuned_values())
+    (contestant,), notes = line_up(suite, [policy], shipped_tuned_values())
+    return contestant.by_scenario[scenario.name], bool(notes)
+
+
+def _rules(
+    explainer: Explainer, suite: Any, scenario: Scenario, known: Mapping[str, Mapping[str, float]]
+) -> list[Any]:
+    """The rules to ask, tuned as in the run's table or as shipped for this workload, else as usual.
+
+    Which of these it is, their names say.
+    """
     rules = []
-    for name, contestant in zip(RULES, contestants, strict=True):
+    for name in explainer.rules:
         label = f"{name.removesuffix(TUNED)} (tuned)"
-        rules.append(_made(label, known) if label in known else contestant.by_scenario[scenario.name])
+        rules.append(_made(label, suite, known) if label in known else _lined_up(name, suite, scenario)[0])
     return rules
-
-
-def _at_decision(asked: _Asked, decision: int) -> Snapshot:
-    """Play up to a decision; the simulator is left there, so its views stay as they are."""
-    from trimtab.core.errors import TrimtabError
-    from trimtab.dag_scheduling.simulator.simulator import Simulator
-
-    if decision < 1:
-        raise TrimtabError(f"--decision {decision}: decisions are counted from 1")
-    simulator = Simulator(asked.suite.cluster)
-    snapshot = simulator.reset(asked.jobs, asked.seed)
-    for made in range(1, decision):
-        snapshot = simulator.step(asked.policy.decide(snapshot)).snapshot
-        if simulator.ended:
-            raise TrimtabError(
-                f"--decision {decision}: the episode has {made} decisions; give a smaller number"
-            )
-    return snapshot
-
-
-# --- what is said ----------------------------------------------------------------------------------
-
-
-def _content(asked: _Asked, snapshot: Snapshot, decision: int) -> dict[str, Any]:
-    from trimtab.dag_scheduling.decima.explaining import candidates_of, opinion_of
-    from trimtab.dag_scheduling.decima.explaining import explain as take_apart
-    from trimtab.dag_scheduling.decima.policy import DecimaPolicy
-
-    names = [asked.jobs.profile.names[kind] for kind in asked.jobs.template]
-    source = int(snapshot.source_job)
-    content: dict[str, Any] = {
-        "policy": asked.policy.name,
-        "workload": asked.scenario.workload.name,
-        "seed": asked.seed,
-        "decision": decision,
-        "time_s": int(snapshot.now_ms) / 1000.0,
-        "jobs_in_system": len(snapshot.jobs),
-        "executors": int(snapshot.executor_count),
-        "free_executors": [int(count) for count in snapshot.free_executors],
-        "free_executors_of_job": None if source < 0 else int(snapshot.job_id[source]),
-        "job_names": {str(job): names[job] for job in snapshot.job_id[snapshot.jobs]},
-        "chosen": _plain_opinion(opinion_of(asked.policy, snapshot)),
-    }
-    if isinstance(asked.policy, DecimaPolicy):
-        told = take_apart(asked.policy, snapshot)
-        content["limits"] = [offer._asdict() for offer in told.limits]
-        content["influences"] = [influence._asdict() for influence in told.influences]
-        candidates = told.candidates
-    else:
-        candidates = candidates_of(snapshot)
-    content["candidates"] = [_plain_candidate(one, snapshot) for one in candidates]
-    content["others"] = [_plain_opinion(opinion_of(rule, snapshot)) for rule in asked.rules]
-    return content
-
-
-def _plain_opinion(opinion: Opinion) -> dict[str, Any]:
-    if opinion.command is None:
-        return {"policy": opinion.policy, "idle": True}
-    command = opinion.command._asdict()
-    return {
-        "policy": opinion.policy,
-        "idle": False,
-        "job": command.pop("job_id"),
-        **command,
-        "limit": opinion.limit,
-    }
-
-
-def _plain_candidate(one: Candidate, snapshot: Snapshot) -> dict[str, Any]:
-    """A candidate with the few facts that most rules go by."""
-    if one.job < 0:
-        return {"idle": True, "score": one.score, "probability": one.probability}
-    slot = next(slot for slot in snapshot.jobs if snapshot.job_id[slot] == one.job)
-    stage = int(snapshot.first_stage[slot]) + one.stage
-    whole = slice(
-        int(snapshot.first_stage[slot]), int(snapshot.first_stage[slot] + snapshot.stage_count[slot])
-    )
-    left_ms = float((snapshot.unstarted[whole] * snapshot.task_ms[whole]).sum())
-    return {
-        "idle": False,
-        **one._asdict(),
-        "executors_of_job": int(snapshot.executors[slot] + snapshot.incoming[slot]),
-        "job_work_left_s": round(left_ms / 1000.0, 1),
-        "tasks_left": int(snapshot.unstarted[stage]),
-        "can_use": int(snapshot.demand[stage]),
-    }
-
-
-def _print(content: Mapping[str, Any]) -> None:
-    names = content["job_names"]
-    source = content["free_executors_of_job"]
-    where = "the cluster's pool" if source is None else f"job {source} ({names[str(source)]})"
-    free = sum(content["free_executors"])
-    print(
-        f"Decision {content['decision']} of {content['policy']} on {content['workload']}, "
-        f"seed {content['seed']}: after {content['time_s']:,.1f} s, {content['jobs_in_system']} jobs "
-        f"in the system, {free} of {content['executors']} executors to place, from {where}."
-    )
-    print(f"It chose {_choice(content['chosen'], names)}.\n")
-    _print_candidates(content)
-    if content.get("limits"):
-        rows = [[str(o["limit"]), str(o["executors"]), f"{o['probability']:.1%}"] for o in content["limits"]]
-        print(f"\n{table_of(['limit', 'executors sent', 'probability'], rows[:MOST_CANDIDATES])}")
-    if content.get("influences"):
-        rows = [
-            [
-                one["fact"],
-                f"{one['on_stage']:+.3f}",
-                "-" if one["on_limit"] is None else f"{one['on_limit']:+.3f}",
-            ]
-            for one in content["influences"][:MOST_INFLUENCES]
-        ]
-        print(f"\n{table_of(['what moved it', 'to the stage', 'to the limit'], rows)}")
-        print("Change of the lead over the next best by not being average: +0.7 doubles the odds.")
-    rows = [[one["policy"], _choice(one, names)] for one in content["others"]]
-    print(f"\n{table_of(['rule', 'would choose'], rows)}")
-
-
-def _print_candidates(content: Mapping[str, Any]) -> None:
-    scored = "limits" in content
-    heads = ["job", "kind", "stage", "tasks left", "work left in job, s", "executors of job"]
-    heads += ["score", "probability"] if scored else []
-    rows = []
-    for one in content["candidates"][:MOST_CANDIDATES]:
-        facts = (
-            ["-", "leave idle", "-", "-", "-", "-"]
-            if one["idle"]
-            else [
-                str(one["job"]), content["job_names"][str(one["job"])], str(one["stage"]),
-                str(one["tasks_left"]), f"{one['job_work_left_s']:,.1f}", str(one["executors_of_job"]),
-            ]
-        )  # fmt: skip
-        rows.append(facts + ([f"{one['score']:.3f}", f"{one['probability']:.1%}"] if scored else []))
-    print(table_of(heads, rows))
-    more = len(content["candidates"]) - MOST_CANDIDATES
-    if more > 0:
-        print(f"and {more} more")
-
-
-def _choice(choice: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    if choice["idle"]:
-        return "to leave them idle"
-    where = f"job {choice['job']} ({names[str(choice['job'])]}), stage {choice['stage']}"
-    count = choice["executors"]
-    return f"{where}: {count} executor{'s' if count != 1 else ''}, limit {choice['limit']}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,22 +33,43 @@ def decide(snapshot: Snapshot, parameters: NDArray[np.float64]) -> Action:
     raise NotImplementedError
 
 
+@jit
+def copy_into(target: State, source: State) -> None:
+    """Make one environment like another of the same size; compiled, so that other threads go on meanwhile."""
+    copy_entries(target.scalar, source.scalar)
+    copy_entries(target.jobs, source.jobs)
+    copy_entries(target.executors, source.executors)
+    copy_entries(target.tournament, source.tournament)
+    copy_entries(target.slots, source.slots)
+    copy_entries(target.stages, source.stages)
+    copy_entries(target.free_executors, source.free_executors)
+    copy_entries(target.promises, source.promises)
+
+
+@jit
+def copy_entries(target: NDArray[Any], source: NDArray[Any]) -> None:
+    # One by one: assigning a slice would want reference counting, which the engine goes without.
+    for place in range(len(source)):
+        target[place] = source[place]
+
+
 def cost_to_go(
     batch: State,
+    s: State,
     t: Tables,
     chosen: NDArray[np.bool_],
     until_ms: NDArray[np.int64],
     parameters: NDArray[np.float64],
     costs: NDArray[np.int64],
 ) -> None:
-    """Let the rule play the chosen environments to their end or to `until_ms`. Uses the batch up.
+    """Let the rule play copies of the chosen environments, made in `s`, to their end or to `until_ms`.
 
     What is left at `until_ms` is estimated. Where more jobs come than there is room for, the answer is
     NO_ROOM.
     """
     for index in range(len(chosen)):
         if chosen[index]:
-            s = environment(batch, index)
+            copy_into(s, environment(batch, index))
             s.scalar[COST] = 0
             s.scalar[TIME_LIMIT] = min(s.scalar[TIME_LIMIT], until_ms[index])
             status = DECIDE

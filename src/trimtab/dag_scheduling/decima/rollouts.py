@@ -421,13 +421,12 @@ class _Foreseen:
         going = chosen.any()
         while going:
             state = self._shard.state
-            shapes = (state.slots.shape, state.jobs.shape)
+            shapes = (state.slots.shape[1:], state.jobs.shape[1:])
             if self._scratch is None or (self._scratch.slots.shape, self._scratch.jobs.shape) != shapes:
-                self._scratch = State._make(np.empty_like(field) for field in state)
-            for field, copy in zip(state, self._scratch, strict=True):
-                copy[chosen] = field[chosen]
+                self._scratch = State._make(np.empty_like(field[0]) for field in state)
+            tables, until_ms = self._shard.tables, self._until_ms
             self._foresight.cost_to_go(
-                self._scratch, self._shard.tables, chosen, self._until_ms, self._parameters, self._costs
+                state, self._scratch, tables, chosen, until_ms, self._parameters, self._costs
             )
             going = bool((self._costs[chosen] == NO_ROOM).any())
             if going:

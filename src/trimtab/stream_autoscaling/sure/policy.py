@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,24 @@ from trimtab.stream_autoscaling.problem import Graph, Integers, Snapshot
 from trimtab.stream_autoscaling.sure.actions import CHOICES, decode_action
 from trimtab.stream_autoscaling.sure.design import Design, design_from
 from trimtab.stream_autoscaling.sure.encoders import encoder_of
-from trimtab.stream_autoscaling.sure.features import FEATURES, FeatureHistory, View
-from trimtab.stream_autoscaling.sure.network import CHOICE_FEATURES, JOB_FEATURES, answers, new_network
+from trimtab.stream_autoscaling.sure.features import FEATURES, FeatureHistory, Seen, View
+from trimtab.stream_autoscaling.sure.network import (
+    CHOICE_FEATURES,
+    JOB_FEATURES,
+    Answers,
+    answers,
+    new_network,
+)
 
-__all__ = ["SureDecider", "SurePolicy", "best_action", "load_policy", "make_bundle"]
+__all__ = [
+    "Considered",
+    "SureDecider",
+    "SurePolicy",
+    "best_action",
+    "likeliest_action",
+    "load_policy",
+    "make_bundle",
+]
 
 WING, KIND = "stream_autoscaling", "sure"
 
@@ -55,6 +69,17 @@ class SurePolicy:
         return SureDecider(self.parameters, self.design, graph)
 
 
+class Considered(NamedTuple):
+    """A snapshot as the network saw it, and all that it answered."""
+
+    seen: Seen
+    answers: Answers
+    action: NDArray[Any]
+    """The likeliest answer."""
+    wanted: Integers
+    """The same as parallelism, [E, V]."""
+
+
 class SureDecider:
     """A policy at work: keeps the history of its jobs as features."""
 
@@ -67,10 +92,16 @@ class SureDecider:
 
     def decide(self, snapshot: Snapshot) -> Integers:
         """The likeliest answer of the network, as parallelism."""
+        return self.consider(snapshot).wanted
+
+    def consider(self, snapshot: Snapshot) -> Considered:
+        """Decide, and show what it was decided from: in place of `decide`, for each snapshot enters once."""
+        design = self._design
         seen = self._history.see(snapshot)
         hidden = None if self._embedded is None else self._embedded.see(seen.view)
-        action = best_action(self._parameters, seen.view, self._design, hidden)
-        return decode_action(action, snapshot, seen.offer, self._design)
+        found = answers(self._parameters, seen.view, design, PLAIN, hidden=hidden)
+        action = likeliest_action(found, design)
+        return Considered(seen, found, action, decode_action(action, snapshot, seen.offer, design))
 
 
 class _Embedded:
@@ -95,7 +126,11 @@ def best_action(
     parameters: Parameters, view: View, design: Design, hidden: NDArray[np.float32] | None = None
 ) -> NDArray[Any]:
     """The likeliest answer, as the agent's `best` gives it, by numpy."""
-    found = answers(parameters, view, design, PLAIN, hidden=hidden)
+    return likeliest_action(answers(parameters, view, design, PLAIN, hidden=hidden), design)
+
+
+def likeliest_action(found: Answers, design: Design) -> NDArray[Any]:
+    """Of all that the network answers; in the form that `actions.decode_action` reads."""
     if design.actions == "gaussian":
         return np.asarray(found.mean)
     commits = (found.commit > 0).astype(np.int32)
