@@ -14,8 +14,9 @@ unexport PYTHONPATH
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo-ready  ## Compare scheduling rules on an embedded workload; write an HTML report.
-	$(BIN)/trimtab demo $(ARGS)
+demo: $(VENV)/.demo-ready  ## Compare schedulers and autoscalers on embedded workloads; write HTML reports.
+	$(BIN)/trimtab demo dag $(ARGS)
+	$(BIN)/trimtab demo stream $(ARGS)
 
 test: $(VENV)/.dev-ready system  ## Run every test (two workers). Narrow it with ARGS="-k words".
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)

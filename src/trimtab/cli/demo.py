@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
+from trimtab.cli.asking import SuiteFlags, check_names
 from trimtab.cli.terminal import (
     JsonFlag,
     command_line,
@@ -17,28 +20,67 @@ from trimtab.cli.terminal import (
 
 __all__ = ["demo"]
 
-LEARNED = "decima-tpch-batch"
+
+@dataclass(frozen=True)
+class _Demo:
+    suite: str
+    seeds: int
+    flags: SuiteFlags
+    learned: str
+    """A trained policy that joins if it comes with the package."""
+    pictures: str
+    next_steps: tuple[str, ...]
+
+
+DEMOS = {
+    "dag": _Demo(
+        "dag/batch",
+        40,
+        SuiteFlags(),
+        "decima-tpch-batch",
+        "Gantt charts of the same jobs under each",
+        (
+            "Bring your own history:  trimtab import spark EVENT_LOGS --out my.workload",
+            "                         trimtab compare dag/batch --workload my.workload",
+        ),
+    ),
+    "stream": _Demo(
+        "stream/jobs",
+        4,
+        SuiteFlags(job="small-1"),
+        "sure",
+        "a day of the same job under each",
+        (
+            "Bring your own history:  trimtab import common-log ACCESS_LOG --out my.trace",
+            "                         trimtab compare stream/jobs --job small-1 --trace my.trace",
+        ),
+    ),
+}
 
 
 def demo(
+    wing: Literal["dag", "stream"] = "dag",
+    /,
     *,
     out: Path | None = None,
     workload: str | None = None,
-    seeds: int = 40,
+    seeds: int | None = None,
     seed: int = 0,
     processes: int | None = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare every rule, and a trained policy, on a batch of TPC-H jobs; say which would serve best.
+    """Compare every rule, and a trained policy, on an embedded workload; say which would serve best.
 
     Parameters
     ----------
+    wing:
+        dag: a batch of TPC-H jobs on a cluster; stream: a day of a streaming job.
     out:
         Run folder to make (default: runs/demo, then runs/demo-2, ...).
     workload:
-        Another workload than the embedded one.
+        dag: another workload than the embedded one; stream: another job.
     seeds:
-        Test episodes of each policy.
+        Test episodes of each policy (default 40; stream: 4).
     seed:
         Another number gives other test episodes.
     processes:
@@ -48,25 +90,25 @@ def demo(
     from trimtab.benchmark.results import write_results
     from trimtab.benchmark.tables import as_plain
     from trimtab.benchmark.tuned import shipped_tuned_values
-    from trimtab.cli.asking import SuiteFlags, check_names
     from trimtab.cli.compare import print_tables
     from trimtab.core.run_folder import RunFolder
-    from trimtab.dag_scheduling.policies import POLICIES, PREFIX
 
-    asked = SuiteFlags(workload=workload, seed=seed).suite("dag/batch", seeds=seeds)
-    if PREFIX + LEARNED in POLICIES:
-        asked = asked.model_copy(update={"policies": (*asked.policies, LEARNED)})
+    shown = DEMOS[wing]
+    ground = {"workload" if wing == "dag" else "job": workload} if workload else {}
+    asked = replace(shown.flags, seed=seed, **ground).suite(shown.suite, seeds=seeds or shown.seeds)
+    if f"{wing}/{shown.learned}" in asked.wing.policy_names():
+        asked = asked.model_copy(update={"policies": (*asked.policies, shown.learned)})
     tuned = shipped_tuned_values()
     check_names(asked, tuned)
     folder = (
-        RunFolder.create_next("runs", "demo", clock=now, settings=asked)
+        RunFolder.create_next("runs", "demo" if wing == "dag" else f"demo-{wing}", clock=now, settings=asked)
         if out is None
         else RunFolder.create(out, clock=now, settings=asked)
     )
     say_if_compiling(asked.wing, asked.policies)
-    with progress_bar("playing every policy on the same jobs", quiet=json) as show:
+    with progress_bar("playing every policy on the same workloads", quiet=json) as show:
         comparison = compare(
-            asked, tuned=tuned, processes=processes or cores(), progress=show, name="dag/batch"
+            asked, tuned=tuned, processes=processes or cores(), progress=show, name=shown.suite
         )
     files = write_results(
         folder, comparison, command=command_line(), policies=asked.policies, tuned=tuned,
@@ -81,6 +123,6 @@ def demo(
     print_tables(comparison)
     print(f"\n{sentence}\n")
     remark(f"wrote {', '.join(files)} into {folder.path}")
-    print(f"Open {folder.path / 'report.html'} in a browser: Gantt charts of the same jobs under each.")
-    print("Bring your own history:  trimtab import spark EVENT_LOGS --out my.workload")
-    print("                         trimtab compare dag/batch --workload my.workload")
+    print(f"Open {folder.path / 'report.html'} in a browser: {shown.pictures}.")
+    for step in shown.next_steps:
+        print(step)

@@ -42,14 +42,14 @@ def explain(
     policy:
         Whose decision (default: of a run, its best trained policy, else its best).
     wing:
-        Without a run, what is decided (default: stream where a flag says so, else dag).
+        Without a run, what is decided (default: stream where a flag or the policy says so, else dag).
     """
     from trimtab.core.errors import TrimtabError
 
     if decision < 1:
         raise TrimtabError(f"--decision {decision}: decisions are counted from 1")
     if run is None:
-        explainer = explainer_of(wing or _implied_wing(episode))
+        explainer = explainer_of(wing or _implied_wing(policy, episode))
         asked = _asked_by_flags(explainer, policy, episode)
     else:
         found = _opened(run)
@@ -63,10 +63,33 @@ def explain(
         explainer.show(content)
 
 
-def _implied_wing(episode: EpisodeFlags) -> str:
-    """Stream where a flag is given that dag does not have."""
+def _implied_wing(policy: str | None, episode: EpisodeFlags) -> str:
+    """Stream where a flag or the policy is known to that wing alone, else dag."""
     only_stream = {*OF_WING["stream"]} - {*OF_WING["dag"]}
-    return "stream" if any(getattr(episode, name) is not None for name in only_stream) else "dag"
+    if any(getattr(episode, name) is not None for name in only_stream):
+        return "stream"
+    return "dag" if policy is None else _wing_of_policy(policy) or "dag"
+
+
+def _wing_of_policy(policy: str) -> str | None:
+    """The first wing that has a policy of that name, or that the bundle was trained for."""
+    from trimtab.core.bundle import load_bundle
+    from trimtab.core.errors import BundleError
+    from trimtab.dag_scheduling.policies import POLICIES as DAG
+    from trimtab.stream_autoscaling.policies import POLICIES as STREAM
+
+    for wing, book in (("dag", DAG), ("stream", STREAM)):
+        if book.prefix + book.short_name(policy.partition(":")[0]) in book:
+            return wing
+    try:
+        return _short(load_bundle(DAG.find_bundle(policy)).wing)
+    except BundleError:
+        return None  # no such policy, which making it will say
+
+
+def _short(package: str) -> str:
+    """``stream`` for ``stream_autoscaling``."""
+    return package.partition("_")[0]
 
 
 def _asked_by_flags(explainer: Explainer, policy: str | None, episode: EpisodeFlags) -> Asked:
@@ -116,7 +139,7 @@ def _opened(run: Path) -> _Run:
         return _Run(run, kind.wing.name, suite, tables)
     if (run / "bundle").is_dir():
         bundle = load_bundle(run / "bundle")
-        return _Run(run, bundle.wing.partition("_")[0], trained=bundle.manifest["trained"])
+        return _Run(run, _short(bundle.wing), trained=bundle.manifest["trained"])
     raise TrimtabError(f"{run}: holds neither a comparison nor a trained policy; give --policy instead")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.core.errors import WorkloadError
-from trimtab.core.randomness import split, uniform
+from trimtab.core.randomness import integers, split, uniform
 from trimtab.stream_autoscaling.problem import Floats
 from trimtab.stream_autoscaling.workload.traces import DAY_S, Provenance, RateTrace
 
@@ -27,11 +27,14 @@ MINUTES = 1440
 TURN = 2 * np.pi
 
 
-def clarknet_like(seed: int = 0, days: int = 14) -> RateTrace:
+def clarknet_like(seed: int = 0, days: int = 14, *, first_weekday: int | None = None) -> RateTrace:
     """Requests of an access provider's web server: busy afternoons, quiet weekends, noisy minutes.
 
     Fitted to ClarkNet-HTTP of the Internet Traffic Archive (two weeks of 1995, the trace of the SURE paper):
     a mean of 166 requests a minute, 5th, 50th and 95th percentile 56, 157 and 306, at most 472.
+
+    Day 0 is a Monday with `first_weekday` 0; without it every seed begins on another day of the week, so that
+    the last days of a trace, where policies are tested, are not always a weekend.
 
     >>> trace = clarknet_like(seed=1)
     >>> trace.days, trace.step_s
@@ -39,7 +42,9 @@ def clarknet_like(seed: int = 0, days: int = 14) -> RateTrace:
     """
     minute = _steps_of(days, MINUTES)
     hour = (minute % MINUTES) / 60
-    weekend = (minute // MINUTES) % 7 >= 5
+    if first_weekday is None:
+        first_weekday = int(integers(split(seed, "weekday"), 0, high=7))
+    weekend = (minute // MINUTES + first_weekday) % 7 >= 5
     usual = np.where(weekend, _harmonics(hour, CLARKNET_WEEKEND), _harmonics(hour, CLARKNET_WEEKDAY))
     today = np.exp(0.05 * _normal(split(seed, "days"), minute // MINUTES))
     weather = np.exp(_hourly(split(seed, "hours"), len(minute), persistence=0.75, deviation=0.07))
