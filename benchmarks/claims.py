@@ -280,11 +280,11 @@ the best rule, tuned."""
 
 SURE = """## SURE (IJCAI'22)
 
-The paper's rewards are normalised in a way that is not published and its six jobs are not named, so only order
-and gaps can be compared. Ours are of our six jobs. *Cost* is what the reward of an interval lacks of the best
-there is; ratios of it are on the same unseen days with the same luck: below 1 the first is better. Of the
-components, the ratio is without the part over with it: above 1 the part helps. Rules are tuned where the row
-says so."""
+The paper's rewards are normalised in a way that is not published and its six jobs are not named, so only
+order and gaps can be compared. Ours are of our six jobs. *Cost* is what the reward of an interval lacks of
+the best there is; ratios of it are on the same unseen days with the same luck: below 1 the first is
+better. Of the components, the ratio is without the part over with it: above 1 the part helps. Rules are
+tuned where the row says so."""
 
 SECTIONS = ((DECIMA, DECIMA_CLAIMS), (SURE, SURE_CLAIMS))
 

@@ -17,7 +17,8 @@ from trimtab.benchmark.stream_autoscaling.suites import JobsSuite
 from trimtab.stream_autoscaling import TraceSettings, draw_trace, load_job, make_policy, save_job, save_trace
 from trimtab.stream_autoscaling import simulate as play
 from trimtab.stream_autoscaling.drawing import draw_episodes
-from trimtab.stream_autoscaling.history import HISTORY
+from trimtab.stream_autoscaling.history.csv_counts import import_csv_counts
+from trimtab.stream_autoscaling.history.flink import import_flink
 
 # Name, what feeds it and how, records read and written per second, milliseconds per record.
 OPERATORS = (
@@ -90,10 +91,10 @@ with TemporaryDirectory() as place:
     write_answers(folder / "flink")
 
     # 1. Import: counts become a trace, answers become a job. Both say what they assumed.
-    trace, report = HISTORY.load("csv-counts")(str(folder / "counts.csv"))
+    trace, report = import_csv_counts(str(folder / "counts.csv"))
     save_trace(trace, folder / "my.trace")
     print(*report.lines(), sep="\n")
-    job, report = HISTORY.load("flink")(str(folder / "flink"))
+    job, report = import_flink(str(folder / "flink"))
     save_job(job, folder / "my-job.json")
     print(*report.lines(), sep="\n")
     for vertex in load_job(folder / "my-job.json").vertices:

@@ -65,7 +65,7 @@ def random_linear_job(seed: int) -> LinearJob:
     shape = (1, count)
     graph = Graph(
         exists=np.ones(shape, bool),
-        is_source=~(selectivity > 0).any(1),
+        is_source=np.logical_not(np.any(selectivity > 0, axis=1)),
         selectivity=selectivity,
         least=np.ones(shape, np.int64),
         most=np.full(shape, 10**6),

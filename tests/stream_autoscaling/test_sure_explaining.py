@@ -60,10 +60,13 @@ def told_of(
 
 @pytest.mark.parametrize("encoder", ENCODERS.names())
 def test_what_is_said_is_what_is_decided(encoder: str) -> None:
+    """Once as drawn and once with the commit head turned round, so that one of the two commits."""
+    design = replace(EAGER, history_encoder=encoder)
     committed = 0
-    for seed in range(4):
-        policy = policy_of(replace(EAGER, history_encoder=encoder))
-        told, snapshot, thought = told_of(policy, seed=seed)
+    for sign in (1, -1):
+        parameters = lively(design)
+        parameters["actor"]["commit"][-1]["weights"] *= sign
+        told, snapshot, thought = told_of(policy_of(design, parameters))
         assert told.commit is not None
         assert np.array_equal(told.wanted, thought.wanted[0])
         assert (told.commit.probability > 0.5) == bool(thought.action[0, 0])
@@ -118,12 +121,10 @@ def test_a_batch_is_refused() -> None:
 
 def test_chances_of_the_published_action_by_hand() -> None:
     """At p = 1, half a subtask is rounded up: a > 0.5 is one deviation; truncated, a >= 1 is two."""
-    assert explaining._step_chances(0.0, 0.5, 1, truncates=False) == pytest.approx(
-        [0.1587, 0.6827, 0.1587], abs=1e-4
-    )
-    assert explaining._step_chances(0.0, 0.5, 1, truncates=True) == pytest.approx(
-        [0.0228, 0.9545, 0.0228], abs=1e-4
-    )
+    rounded = explaining._step_chances(0.0, 0.5, 1, truncates=False)
+    assert rounded == pytest.approx([0.1587, 0.6827, 0.1587], abs=1e-4)
+    truncated = explaining._step_chances(0.0, 0.5, 1, truncates=True)
+    assert truncated == pytest.approx([0.0228, 0.9545, 0.0228], abs=1e-4)
 
 
 @pytest.mark.parametrize("truncates", [False, True])

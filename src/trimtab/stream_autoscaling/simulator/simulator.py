@@ -150,6 +150,25 @@ class StreamSimulator:
             self._steps = 0
             self._began[:] = 0
 
+    def copied(self, rows: Integers) -> StreamSimulator:
+        """Some environments, each with everything it has lived through, to go another way with; unrecorded.
+
+        A row may be named twice. The copies share nothing with this simulator.
+        """
+        copy = StreamSimulator.__new__(StreamSimulator)
+        copy.size = len(rows)
+        copy.deployment = self.deployment
+        copy.jobs = [self.jobs[row] for row in rows]
+        copy.graph = Graph._make(field[rows] for field in self.graph)
+        copy._alone, copy._settings = self._alone, self._settings
+        copy._traces = [self._traces[row] for row in rows]
+        copy._seeds = [self._seeds[row] for row in rows]
+        copy._state = State._make(field[rows] for field in self._state)
+        copy._history = type(self._history)._make(field[rows] for field in self._history)
+        copy._steps, copy._began = self._steps, self._began[rows]
+        copy._recording, copy._lived = False, []
+        return copy
+
     def snapshot(self) -> Snapshot:
         """What may be known now. Samples are views: valid until the next step."""
         run = self._run

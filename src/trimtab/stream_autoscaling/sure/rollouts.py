@@ -20,11 +20,12 @@ from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import exponential, hash_counters, integers, split, uniform
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.job import Job
-from trimtab.stream_autoscaling.problem import Decider, Flags, StreamPolicy, allowed
+from trimtab.stream_autoscaling.problem import Decider, Flags, Integers, Snapshot, StreamPolicy, allowed
 from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
-from trimtab.stream_autoscaling.sure.actions import decode_action, encode_action
+from trimtab.stream_autoscaling.sure.actions import base_rule, decode_action, encode_action
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.features import FeatureHistory, Seen
+from trimtab.stream_autoscaling.sure.looking_ahead import gains
 from trimtab.stream_autoscaling.sure.network import FUTURE_FEATURES
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
@@ -52,6 +53,8 @@ class Course:
     """Episodes begin with parallelism off by up to a factor of 2 to this power, up or down."""
     sequences: int = 0
     """Practise the episodes of so many seeds only; 0: ever new ones."""
+    look_ahead: int = 0
+    """Rewards are what a decision earns more than the base rule's over so many intervals; 0: what comes."""
 
 
 class RolloutEnvironment:
@@ -182,7 +185,9 @@ class _Shard:
             self.observe()
         assert self._seen is not None
         simulator = self._playing
-        wanted = decode_action(actions, simulator.snapshot(), self._seen.offer, self._design)
+        snapshot = simulator.snapshot()
+        wanted = decode_action(actions, snapshot, self._seen.offer, self._design)
+        rewards = self._gains(snapshot, wanted) if self._course.look_ahead and not self._imitating else None
         outcome = simulator.step(wanted)
         self._seen = None
         self._steps += 1
@@ -194,7 +199,15 @@ class _Shard:
             traces, seeds, factors = self._drawn(groups, list(simulator.traces[:: self._rollouts]))
             self._begin(ended, traces, seeds, factors)
         elapsed = np.full(self._size, self._course.deployment.interval_s, np.float32)
-        return outcome.rewards.astype(np.float32), elapsed, ended
+        earned = outcome.rewards if rewards is None else rewards
+        return earned.astype(np.float32), elapsed, ended
+
+    def _gains(self, snapshot: Snapshot, wanted: Integers) -> NDArray[np.float64]:
+        """Against the base rule, which takes over after this one decision."""
+        assert self._seen is not None
+        suggested = self._seen.suggestion
+        base = np.where(suggested.commits[:, None], suggested.parallelism, snapshot.parallelism)
+        return gains(self._playing, wanted, base, base_rule(self._design), self._course.look_ahead)
 
     @property
     def _playing(self) -> StreamSimulator:

@@ -103,6 +103,12 @@ class SureSettings(Settings):
     training: TrainingSettings = Field(default=TrainingSettings(), description="The learning algorithm.")
     teacher: str = Field(default="", description="Rule to begin from; empty: the DS2 of network.base_*.")
     span_h: float = Field(default=6.0, gt=0, le=24 * 366, description="Hours of a training episode.")
+    look_ahead_h: float = Field(
+        default=0.0,
+        ge=0,
+        le=24,
+        description="Judge a decision by what it earns in so many hours if DS2 takes over; 0: do not.",
+    )
     start_spread: float = Field(
         default=1.0, ge=0, le=4, description="Episodes begin off the right parallelism by up to 2 to this."
     )
@@ -219,6 +225,7 @@ class SureTask:
             span_s=3600 * s.span_h,
             start_spread=s.start_spread,
             sequences=s.sequences,
+            look_ahead=round(3600 * s.look_ahead_h / s.deployment.interval_s),
         )
         return [
             RolloutEnvironment(

@@ -1,0 +1,149 @@
+"""`trimtab simulate stream` and the lists of the wing; histories imported and played."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.stream_autoscaling.history.flink_answers import counting_job
+from tests.stream_autoscaling.history.servers import serving
+
+from trimtab.stream_autoscaling.episode import METRICS
+from trimtab.stream_autoscaling.job import load_job
+from trimtab.stream_autoscaling.workload.traces import load_trace
+
+QUICK = ("--job", "linear:3", "--interval-s", "600")
+"""A chain, 144 decisions a day."""
+
+
+def test_a_table_and_the_same_as_json(run: Callable) -> None:
+    answer = run("simulate", "stream", "--policy", "ds2", *QUICK)
+    assert answer.code == 0
+    assert answer.out.startswith(
+        "ds2: job linear:3 with 3 vertices, 24 h of clarknet-like, seed 0, 144 decisions\n"
+    )
+    found = run("simulate", "stream", "--policy", "ds2", *QUICK, "--json").json
+    assert (found["policy"], found["job"], found["intervals"]) == ("ds2", "linear:3", 144)
+    assert found["deployment"]["interval_s"] == 600
+    assert found["metrics"].keys() == METRICS.keys()
+    for name, value in found["metrics"].items():
+        row = next(line for line in answer.out.splitlines() if line.split()[:1] == [name])
+        assert f"{value:,.3f}" in row
+
+
+def test_who_never_moves_never_restarts(run: Callable) -> None:
+    """Slots as at the beginning, all day."""
+    found = run("simulate", "stream", "--policy", "static", *QUICK, "--json").json["metrics"]
+    assert (found["rescales"], found["downtime_share"]) == (0, 0)
+    slots = run("explain", "--policy", "static", *QUICK, "--decision", "1", "--json").json["slots"]
+    assert found["slot_hours"] == pytest.approx(24 * slots)
+
+
+def test_seeds_repeat_and_differ_and_days_and_files_count(run: Callable, tmp_path: Path) -> None:
+    words = ["simulate", "stream", "--policy", "hpa:target=0.6", *QUICK, "--json"]
+    first, again, other = (run(*words, "--seed", seed).json for seed in ("1", "1", "2"))
+    assert first == again
+    assert first["metrics"] != other["metrics"]
+    (tmp_path / "deployment.toml").write_text("interval_s = 900\nslots = 6\n[objective]\nslo_s = 9\n")
+    found = run(*words, "--days", "2", "--load", "0.3", "--settings", "deployment.toml").json
+    assert (found["intervals"], found["trace"]["load"]) == (288, 0.3)
+    assert found["deployment"]["interval_s"] == 600  # the flag wins
+    assert found["deployment"]["slots"] == 6
+    assert found["metrics"]["slot_hours"] <= 24 * 6
+
+
+@pytest.mark.parametrize("name", ["day.png", "day.svg", "report.html"])
+def test_pictures(run: Callable, tmp_path: Path, name: str) -> None:
+    answer = run("simulate", "stream", "--policy", "hpa", *QUICK, "--draw", name)
+    assert f"picture: {name}" in answer.out
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(b"\x89PNG") if name.endswith("png") else b"linear:3" in content
+
+
+def test_the_wing_is_listed(run: Callable) -> None:
+    listed = {entry["name"]: entry for entry in run("policies", "stream", "--json").json}
+    assert {"ds2", "flink", "hpa", "static", "oracle-static", "keda-lag"} <= listed.keys()
+    assert {one["name"] for one in listed["ds2"]["settings"]} >= {"target", "tolerance"}
+    text = run("policies", "stream").out
+    assert all(f"\nstream  {name} " in text for name in listed)
+    found = run("workloads", "--json").json
+    assert {"small-1", "q5", "linear"} <= {entry["name"] for entry in found["jobs"]}
+    assert {"clarknet-like", "steps"} <= {entry["name"] for entry in found["traces"]}
+    assert {"common-log", "csv-counts", "prometheus", "flink"} <= {*found["history"]}
+
+
+# --- imported histories ------------------------------------------------------------------------------
+
+
+def access_log(folder: Path) -> str:
+    """A request every ten minutes, and one in the last minute of the day: 1,440 steps of a minute."""
+    line = 'host.net - - [28/Aug/1995:{} -0400] "GET /a HTTP/1.0" 200 1024\n'
+    times = [f"{minute // 60:02}:{minute % 60:02}:10" for minute in [*range(0, 1440, 10), 1439]]
+    (folder / "access_log").write_text("".join(map(line.format, times)))
+    return "access_log"
+
+
+def counts(folder: Path) -> str:
+    times = (f"2023-11-14 {minute // 60:02}:{minute % 60:02},{10 + minute}" for minute in range(0, 1440, 10))
+    (folder / "counts.csv").write_text("time,count\n" + "\n".join(times) + "\n")
+    return "counts.csv"
+
+
+def prometheus(folder: Path) -> str:
+    midnight = 1_699_920_000
+    values = [[midnight + 600 * n, str(100 + n)] for n in range(144)]
+    content = {
+        "status": "success",
+        "data": {"resultType": "matrix", "result": [{"metric": {}, "values": values}]},
+    }
+    (folder / "answer.json").write_text(json.dumps(content))
+    return "answer.json"
+
+
+@pytest.mark.parametrize(
+    ("source", "made", "steps"),
+    [("common-log", access_log, 1440), ("csv-counts", counts, 144), ("prometheus", prometheus, 144)],
+)
+def test_a_day_of_history_is_played(
+    run: Callable, tmp_path: Path, source: str, made: Callable[[Path], str], steps: int
+) -> None:
+    answer = run("import", source, made(tmp_path), "--out", "mine.trace")
+    assert answer.code == 0, answer
+    assert "next: trimtab simulate stream --trace mine.trace" in answer.out
+    trace = load_trace(tmp_path / "mine.trace")
+    assert (len(trace.rates), trace.length_s, trace.start_s) == (steps, 86_400, 0)
+    listed = run("import", source, made(tmp_path), "--out", "mine.trace", "--json").json
+    assert (listed["trace"], listed["steps"], listed["days"]) == ("mine.trace", steps, 1)
+    played = run("simulate", "stream", "--policy", "static", *QUICK, "--trace", "mine.trace", "--json").json
+    assert (played["intervals"], played["trace"]["name"]) == (144, "mine.trace")
+
+
+def watched(folder: Path) -> str:
+    place = folder / "answers"
+    place.mkdir(exist_ok=True)
+    for number, answer in enumerate(counting_job().watched(4)):
+        (place / f"answer-{number}.json").write_text(json.dumps(answer))
+    return str(place)
+
+
+def test_a_flink_job_is_played(run: Callable, tmp_path: Path) -> None:
+    answer = run("import", "flink", watched(tmp_path), "--out", "mine.json")
+    assert answer.code == 0, answer
+    assert "mine.json: 4 vertices, 3 edges, usually 100 records/s" in answer.out
+    assert load_job(tmp_path / "mine.json").vertices[2].name == "count"
+    words = ["--job", "mine.json", "--trace", "flat", "--interval-s", "600"]
+    played = run("simulate", "stream", "--policy", "ds2", *words, "--json").json
+    assert (played["job"], played["intervals"]) == ("counting", 144)
+    compared = run("compare", "stream/jobs", "--job", "mine.json", "--policies", "static,ds2", "--seeds", "2",
+                   "--set", "deployment.interval_s=600", "--processes", "1", "--json").json  # fmt: skip
+    assert [scenario["name"] for scenario in compared["scenarios"]] == ["mine.json"]
+
+
+def test_prometheus_is_asked_over_the_network(run: Callable, tmp_path: Path) -> None:
+    prometheus(tmp_path)
+    content: Any = json.loads((tmp_path / "answer.json").read_text())
+    with serving(lambda path: content) as address:
+        answer = run("import", "prometheus", f"{address}/api/v1/query_range?query=rate", "--out", "a.trace")
+    assert answer.code == 0, answer
+    assert load_trace(tmp_path / "a.trace").rates[-1] == 243
