@@ -159,7 +159,7 @@ def test_a_job_file_is_read_back(tmp_path: Path) -> None:
         ({"format": "other"}, "expected format 'trimtab-stream-job'"),
         ({"version": 9}, "expected format 'trimtab-stream-job' version 1"),
         ({"vertices": [{"name": "a", "service_ms": 1, "speed": 2}]}, "wrong fields .*speed"),
-        ({"vertices": [{"name": "a", "service_ms": "fast"}]}, "wrong fields"),
+        ({"vertices": [{"name": "a", "service_ms": "fast"}]}, "vertex a: service_ms = fast is out of range"),
         ({"owner": "me"}, "wrong fields .*owner"),
         ({"edges": 3}, "wrong fields"),
         ({"usual_rate": 0}, "mine.json: job two: usual_rate = 0"),

@@ -45,13 +45,11 @@ def told_of(
     random = np.random.default_rng(seed)
     graph = random_graph(random, [vertices])
     one, other = policy.begin(graph), policy.begin(graph)
-    for number in range(1, seen + 1):
-        snapshot = random_snapshot(
-            random, graph, history=8, seen=min(number, 8), **(changes if number == seen else {})
-        )
-        if number < seen:
-            one.decide(snapshot)
-            other.decide(snapshot)
+    for number in range(1, seen):
+        earlier = random_snapshot(random, graph, history=8, seen=min(number, 8))
+        one.decide(earlier)
+        other.decide(earlier)
+    snapshot = random_snapshot(random, graph, history=8, seen=min(seen, 8), **changes)
     return explain(policy, one, snapshot), snapshot, other.consider(snapshot)
 
 

@@ -31,6 +31,12 @@ class _Trained:
 
     def __call__(self) -> Any:
         bundle = load_bundle(self.folder)
+        if bundle.kind not in self.kinds:
+            known = ", ".join(self.kinds)
+            raise BundleError(
+                f"{self.name}: a policy of {bundle.wing} ({bundle.kind}), and here {known} is needed; "
+                "use it with its own wing"
+            )
         policy = self.kinds.load(bundle.kind)(bundle)
         # What a user writes to get it, so that two runs of one preset are told apart in a table.
         policy.name = self.name

@@ -170,7 +170,7 @@ def _check_vertex(job: str, vertex: Vertex) -> None:
     if not (isinstance(vertex.name, str) and vertex.name):
         raise WorkloadError(f"job {job}: a vertex is called {vertex.name!r}; give it a name")
     for name, (value, low, high) in ranges.items():
-        if not (np.isfinite(value) and low <= value <= high):
+        if isinstance(value, str) or not (np.isfinite(value) and low <= value <= high):
             raise WorkloadError(
                 f"job {job}, vertex {vertex.name}: {name} = {value} is out of range; use {low:g} to {high:g}"
             )

@@ -3,7 +3,7 @@
 The simulator itself answers: two copies of the job live on with the same arrivals and luck, one after the
 decision and one after what the base rule would have done instead, both under the base rule. Arrivals and
 luck are inputs that no decision changes, so the difference is an input-dependent baseline (Mao et al., ICLR
-2019) at its sharpest: it is the decision's own doing. Most decisions are the base rule's own and need no look.
+2019) at its sharpest: the decision's own doing. Most decisions are the base rule's own and need no look.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from trimtab.stream_autoscaling.simulator.simulator import simulate
 from trimtab.stream_autoscaling.sure.actions import decode_action
 from trimtab.stream_autoscaling.sure.agent import sure_agent
 from trimtab.stream_autoscaling.sure.design import Design
+from trimtab.stream_autoscaling.sure.encoders import encoder_of
 from trimtab.stream_autoscaling.sure.features import FeatureHistory
 from trimtab.stream_autoscaling.sure.network import FUTURE_FEATURES
 from trimtab.stream_autoscaling.sure.policy import SurePolicy
@@ -151,7 +152,13 @@ def _presets() -> Any:
 def check_settings(settings: SureSettings) -> None:
     """Refuse in a second what making the task would refuse after minutes of compiling."""
     design = _design(settings)
+    encoder_of(design.history_encoder)
     _teacher(settings, design)
+    if settings.look_ahead_h and settings.training.baseline != "foreseen":
+        raise SettingsError(
+            f"look_ahead_h = {settings.look_ahead_h:g} needs training.baseline = foreseen, not "
+            f"{settings.training.baseline}; set it, or look_ahead_h = 0"
+        )
     count = len(settings.jobs) * settings.job_variants
     shards_of(settings.environments, rollouts=settings.rollouts, jobs=count, threads=settings.threads)
     if settings.deployment.history < design.history:

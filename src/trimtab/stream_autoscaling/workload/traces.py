@@ -128,8 +128,8 @@ def load_trace(path: Path) -> RateTrace:
             rates = archive["rates"].astype(np.float64)
     except FileNotFoundError:
         raise WorkloadError(f"{path}: no such file; `trimtab import` writes trace files") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
-        raise WorkloadError(f"{path}: not a trace file ({problem}); `trimtab import` writes them") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise WorkloadError(f"{path}: not a trace file; `trimtab import` writes them") from None
     if not isinstance(header, dict):
         raise WorkloadError(f"{path}: not a trace file; `trimtab import` writes them")
     if header.get("format") != FORMAT or header.get("version") != VERSION:
@@ -142,3 +142,5 @@ def load_trace(path: Path) -> RateTrace:
         return RateTrace(rates, float(header["step_s"]), provenance, start_s=float(header["start_s"]))
     except (KeyError, TypeError, ValueError) as problem:
         raise WorkloadError(f"{path}: a trace file with wrong fields ({problem}); import it again") from None
+    except WorkloadError as problem:
+        raise WorkloadError(f"{path}: {problem}") from None
