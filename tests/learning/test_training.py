@@ -8,7 +8,17 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from tests.learning.toys import Bandit, Chain, Coordination, Exam, Target, ToyTask, bell_agent, linear_agent
+from tests.learning.toys import (
+    Bandit,
+    Chain,
+    Coordination,
+    Exam,
+    Gamble,
+    Target,
+    ToyTask,
+    bell_agent,
+    linear_agent,
+)
 
 from trimtab.core.bundle import load_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
@@ -56,6 +66,20 @@ def test_ppo_finds_the_best_policy(toy: str, tmp_path: Path) -> None:
     result = run(make(), QUICK, tmp_path / "run")
     assert result.finished
     assert result.best_score <= optimum + 1e-6
+
+
+def test_weighing_goes_by_what_is_to_be_expected_not_by_hindsight(tmp_path: Path) -> None:
+    weighing = TrainingSettings(**{**QUICK.model_dump(), "algorithm": "weighing", "baseline": "foreseen"})
+    result = run(ToyTask(linear_agent(1, 3), [Gamble(32)]), weighing, tmp_path / "run")
+    assert result.best_score == pytest.approx(-0.2)  # always safe
+
+
+def test_weighing_needs_alternatives(tmp_path: Path) -> None:
+    weighing = TrainingSettings(**{**QUICK.model_dump(), "algorithm": "weighing", "baseline": "foreseen"})
+    with pytest.raises(SettingsError, match="needs a task that looks ahead for several actions"):
+        run(ToyTask(linear_agent(4, 3), [Bandit(32)]), weighing, tmp_path / "run")
+    with pytest.raises(ValueError, match="set baseline = foreseen, not critic"):
+        TrainingSettings(algorithm="weighing")
 
 
 WHOLE = {**QUICK.model_dump(), "reset_every": 1, "minibatches": 2, "baseline_learning_rate": 0.01}

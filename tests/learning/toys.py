@@ -66,6 +66,28 @@ class Bandit(Toy):
         return self.outcome(actions[:, 0] == self.context % 2, True)
 
 
+class Gamble(Toy):
+    """Hold and get nothing, play safe for 0.2, or gamble: 1 at heads, -2 at tails, and nobody knows the coin.
+
+    All three are looked at for every second decision; in hindsight gambling is best half of the time.
+    """
+
+    def observe(self) -> dict[str, NDArray[Any]]:
+        heads = self.luck(self.count, 1) < 0.5
+        looked = self.luck(self.count, 2) < 0.5
+        self.pays = np.stack([0 * heads, 0.2 + 0 * heads, np.where(heads, 1.0, -2.0)], axis=1)
+        return {
+            "features": np.ones((self.size, 1), np.float32),
+            "mask": np.ones((self.size, 3), bool),
+            "alternatives": np.broadcast_to(np.arange(3, dtype=np.int32)[:, None], (self.size, 3, 1)).copy(),
+            "offered": np.repeat(looked[:, None], 3, axis=1),
+            "gains": np.where(looked[:, None], self.pays, 1e6).astype(np.float32),
+        }
+
+    def step(self, actions: NDArray[Any]) -> BatchOutcome:
+        return self.outcome(self.pays[np.arange(self.size), actions[:, 0]], True)
+
+
 class Chain(Toy):
     """Five steps; going right all the way pays 1 at the end, going left pays 0.1 and starts over."""
 

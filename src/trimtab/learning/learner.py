@@ -37,6 +37,7 @@ from trimtab.learning.value_networks import (
     state_value_baseline,
     summary_size,
 )
+from trimtab.learning.weighing import weighing_loss
 
 __all__ = ["LearnerState", "Update", "begin", "imitation_update", "make_baseline", "make_update", "rescaled"]
 
@@ -141,7 +142,7 @@ def _refuse_baseline(name: BaselineName, agent: Agent, observation: Mapping[str,
 
 def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) -> Update:
     """Compile an iteration of the algorithm that the settings name."""
-    learn = {"ppo": _clipped_passes, "reinforce": _one_step}[settings.algorithm]
+    learn = {"ppo": _clipped_passes, "reinforce": _one_step, "weighing": _weighing_passes}[settings.algorithm]
 
     def update(
         state: LearnerState,
@@ -213,6 +214,28 @@ def _clipped_passes(
         epochs=settings.epochs,
         minibatches=settings.minibatches,
         largest_kl=settings.target_kl,
+    )
+
+
+def _weighing_passes(
+    agent: Agent,
+    settings: TrainingSettings,
+    state: LearnerState,
+    rows: Experience,
+    key: jax.Array,
+    learning_rate: jax.Array,
+    weights: Weights,
+) -> tuple[Parameters, Any, Metrics]:
+    return gradient_passes(
+        weighing_loss(agent, weights),
+        make_optimiser(settings.gradient_norm),
+        state.parameters,
+        state.optimiser,
+        rows,
+        key,
+        learning_rate=learning_rate,
+        epochs=settings.epochs,
+        minibatches=settings.minibatches,
     )
 
 

@@ -34,9 +34,10 @@ class TrainingSettings(Settings):
     0.0005
     """
 
-    algorithm: Literal["ppo", "reinforce"] = Field(
+    algorithm: Literal["ppo", "reinforce", "weighing"] = Field(
         default="ppo",
-        description="ppo: several clipped steps per iteration; reinforce: one step on whole episodes.",
+        description="ppo: several clipped steps per iteration; reinforce: one step on whole episodes; "
+        "weighing: from what several actions would have earned, where the task looks ahead for each.",
     )
     iterations: int = Field(
         default=200, ge=0, le=10_000_000, description="Iterations of reinforcement learning."
@@ -188,8 +189,13 @@ class TrainingSettings(Settings):
                 f"{which} plays whole episodes, which all begin with the iteration; "
                 f"set reset_every = 1, not {self.reset_every}"
             )
-        if self.algorithm == "reinforce" and self.anchor:
+        if self.algorithm != "ppo" and self.anchor:
             raise ValueError("anchor belongs to algorithm = ppo; set anchor = 0, or use ppo")
+        if self.algorithm == "weighing" and self.baseline != "foreseen":
+            raise ValueError(
+                f"algorithm = weighing judges actions by looking ahead; set baseline = foreseen, not "
+                f"{self.baseline}"
+            )
         if self.iterations + self.imitation_iterations == 0:
             raise ValueError("iterations and imitation_iterations are both 0; nothing would be trained")
         if self.episode_growth and not self.mean_episode_s:

@@ -43,6 +43,7 @@ from trimtab.learning.learner import (
 )
 from trimtab.learning.rollouts import Rollout, collect, compiled
 from trimtab.learning.settings import Schedule, TrainingSettings
+from trimtab.learning.weighing import ALTERNATIVES
 
 __all__ = ["BEST", "LAST", "STATE", "Progress", "Result", "Task", "train"]
 
@@ -314,6 +315,11 @@ def _refuse(task: Task, settings: TrainingSettings, environments: int, observati
     if (settings.anchor or settings.imitation_iterations) and "teacher" not in observation:
         raise SettingsError(
             "anchor and imitation_iterations need a task with a teacher, and this one has none; set both to 0"
+        )
+    if settings.algorithm == "weighing" and not set(ALTERNATIVES) <= set(observation):
+        raise SettingsError(
+            "algorithm = weighing needs a task that looks ahead for several actions, and this one does not; "
+            "use ppo"
         )
     if settings.doubt < 1 and task.agent.doubting is None:
         raise SettingsError("doubt needs an agent that can be made less sure of itself; set doubt = 1")

@@ -13,7 +13,28 @@ import numpy as np
 from trimtab.stream_autoscaling.problem import Floats, Integers, StreamPolicy, allowed
 from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
 
-__all__ = ["gains"]
+__all__ = ["gains", "returns"]
+
+
+def returns(
+    simulator: StreamSimulator, rows: Integers, wanted: Integers, rule: StreamPolicy, intervals: int
+) -> Floats:
+    """Reward of so many intervals after asking for each alternative, [rows, alternatives].
+
+    `wanted` [rows, alternatives, V] is what is asked for first; from then on the rule decides, which must
+    remember nothing.
+    """
+    each = wanted.shape[1]
+    lives = simulator.copied(np.repeat(rows, each))
+    decider = rule.begin(lives.graph)
+    asked = wanted.reshape(-1, wanted.shape[2])
+    total = np.zeros(len(asked))
+    for _ in range(intervals):
+        total += lives.step(asked).rewards
+        if lives.ended.all():
+            break
+        asked = decider.decide(lives.snapshot())
+    return total.reshape(len(rows), each)
 
 
 def gains(
@@ -29,14 +50,6 @@ def gains(
     found = np.zeros(simulator.size)
     if not rows.size:
         return found
-    both = simulator.copied(np.concatenate([rows, rows]))
-    decider = rule.begin(both.graph)
-    asked = np.concatenate([ours[rows], theirs[rows]])
-    total = np.zeros(len(asked))
-    for _ in range(intervals):
-        total += both.step(asked).rewards
-        if both.ended.all():
-            break
-        asked = decider.decide(both.snapshot())
-    found[rows] = total[: len(rows)] - total[len(rows) :]
+    both = returns(simulator, rows, np.stack([ours[rows], theirs[rows]], axis=1), rule, intervals)
+    found[rows] = both[:, 0] - both[:, 1]
     return found

@@ -19,13 +19,14 @@ from trimtab.core.environment import BatchOutcome
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import exponential, hash_counters, integers, split, uniform
 from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.heuristics.measures import as_parallelism
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.problem import Decider, Flags, Integers, Snapshot, StreamPolicy, allowed
 from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
 from trimtab.stream_autoscaling.sure.actions import base_rule, decode_action, encode_action
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.features import FeatureHistory, Seen
-from trimtab.stream_autoscaling.sure.looking_ahead import gains
+from trimtab.stream_autoscaling.sure.looking_ahead import gains, returns
 from trimtab.stream_autoscaling.sure.network import FUTURE_FEATURES
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
@@ -55,6 +56,10 @@ class Course:
     """Practise the episodes of so many seeds only; 0: ever new ones."""
     look_ahead: int = 0
     """Rewards are what a decision earns more than the base rule's over so many intervals; 0: what comes."""
+    alternatives: tuple[float, ...] = ()
+    """Utilisations to commit at, beside holding and the suggestion: each is looked at where chance has it."""
+    weighed_share: float = 0.1
+    """Share of the decisions whose alternatives are looked at."""
 
 
 class RolloutEnvironment:
@@ -178,7 +183,37 @@ class _Shard:
         if self._labelled or self._imitating:
             wanted = allowed(snapshot, self._teacher.decide(snapshot))
         shown["teacher"] = encode_action(wanted, snapshot, seen.offer, self._design)
+        if self._course.alternatives:
+            shown |= self._weighed(snapshot, seen)
         return shown
+
+    def _weighed(self, snapshot: Snapshot, seen: Seen) -> dict[str, NDArray[Any]]:
+        """Alternatives and what they earn (see `learning.weighing`), for some environments."""
+        course, design = self._course, self._design
+        targets = course.alternatives
+        wanted = [snapshot.parallelism, seen.suggestion.parallelism]
+        wanted += [as_parallelism(seen.suggestion.needed / target, snapshot) for target in targets]
+        actions = np.stack([encode_action(one, snapshot, seen.offer, design) for one in wanted], axis=1)
+        done = np.stack(
+            [
+                allowed(snapshot, decode_action(actions[:, k], snapshot, seen.offer, design))
+                for k in range(len(wanted))
+            ],
+            axis=1,
+        )
+        offered = np.ones(done.shape[:2], bool)
+        for k in range(1, len(wanted)):
+            offered[:, k] = (done[:, :k] != done[:, k, None]).any(2).all(1)
+        places = np.arange(self._size) + self._groups[0] * self._rollouts
+        chance = uniform(split(self._seed, "weighed"), places, self._steps) < course.weighed_share
+        chosen = np.zeros(self._size, bool) if self._imitating else chance & (offered.sum(1) > 1)
+        offered &= chosen[:, None]
+        earned = np.zeros(offered.shape, np.float32)
+        rows = np.flatnonzero(chosen)
+        if rows.size:
+            found = returns(self._playing, rows, done[rows], base_rule(design), course.look_ahead)
+            earned[rows] = found - found[:, :1]
+        return {"alternatives": actions, "offered": offered, "gains": earned}
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Flags]:
         if self._seen is None:
@@ -187,7 +222,8 @@ class _Shard:
         simulator = self._playing
         snapshot = simulator.snapshot()
         wanted = decode_action(actions, snapshot, self._seen.offer, self._design)
-        rewards = self._gains(snapshot, wanted) if self._course.look_ahead and not self._imitating else None
+        judged = self._course.look_ahead > 0 and not self._course.alternatives and not self._imitating
+        rewards = self._gains(snapshot, wanted) if judged else None
         outcome = simulator.step(wanted)
         self._seen = None
         self._steps += 1

@@ -110,6 +110,13 @@ class SureSettings(Settings):
         le=24,
         description="Judge a decision by what it earns in so many hours if DS2 takes over; 0: do not.",
     )
+    alternatives: tuple[float, ...] = Field(
+        default=(),
+        description="Utilisations to commit at that algorithm = weighing looks at, beside holding and DS2's.",
+    )
+    weighed_share: float = Field(
+        default=0.1, gt=0, le=1, description="Share of the decisions whose alternatives are looked at."
+    )
     start_spread: float = Field(
         default=1.0, ge=0, le=4, description="Episodes begin off the right parallelism by up to 2 to this."
     )
@@ -154,6 +161,10 @@ def check_settings(settings: SureSettings) -> None:
     design = _design(settings)
     encoder_of(design.history_encoder)
     _teacher(settings, design)
+    if (settings.training.algorithm == "weighing") != bool(settings.alternatives and settings.look_ahead_h):
+        raise SettingsError(
+            "training.algorithm = weighing goes together with look_ahead_h and alternatives; set all, or none"
+        )
     if settings.look_ahead_h and settings.training.baseline != "foreseen":
         raise SettingsError(
             f"look_ahead_h = {settings.look_ahead_h:g} needs training.baseline = foreseen, not "
@@ -233,6 +244,8 @@ class SureTask:
             start_spread=s.start_spread,
             sequences=s.sequences,
             look_ahead=round(3600 * s.look_ahead_h / s.deployment.interval_s),
+            alternatives=s.alternatives,
+            weighed_share=s.weighed_share,
         )
         return [
             RolloutEnvironment(

@@ -1,0 +1,64 @@
+"""The loss of weighing against its closed form."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.learning.toys import linear_agent
+
+from trimtab.learning.ppo import Experience, Weights
+from trimtab.learning.weighing import weighing_loss
+
+
+def rows_of(gains: list[list[float]], offered: list[list[bool]]) -> Experience:
+    size, arms = np.shape(gains)
+    blank = {name: jnp.zeros(size) for name in Experience._fields}
+    return Experience(**blank)._replace(
+        observation={
+            "features": jnp.ones((size, 1)),
+            "mask": jnp.ones((size, arms), bool),
+            "alternatives": jnp.broadcast_to(jnp.arange(arms)[:, None], (size, arms, 1)),
+            "offered": jnp.array(offered),
+            "gains": jnp.array(gains),
+        },
+        action=jnp.zeros((size, 1), int),
+        weight=jnp.ones(size),
+    )
+
+
+def test_the_loss_is_minus_the_gain_expected_over_what_is_offered() -> None:
+    agent = linear_agent(1, 3)
+    parameters = agent.init(jax.random.PRNGKey(0))
+    log_probs = np.array(
+        [
+            float(
+                agent.judge(
+                    parameters, rows_of([[0.0] * 3], [[True] * 3]).observation, jnp.array([[arm]])
+                ).log_prob[0]
+            )
+            for arm in range(3)
+        ]
+    )
+    rows = rows_of(
+        [[1.0, 5.0, -3.0], [0.0, 2.0, 100.0], [9.0, 9.0, 9.0]], [[True] * 3, [True, True, False], [False] * 3]
+    )
+    shares = np.exp(log_probs)
+    pair = shares[:2] / shares[:2].sum()
+    gain = (shares @ [1.0, 5.0, -3.0] + pair @ [0.0, 2.0]) / 2  # the third row was not looked at
+    loss, metrics = weighing_loss(agent, Weights(jnp.zeros(()), jnp.zeros(())))(parameters, rows)
+    assert float(metrics["gain"]) == pytest.approx(gain, rel=1e-5)
+    assert float(loss) == pytest.approx(-gain, rel=1e-5)
+    assert float(metrics["largest_gain"]) == pytest.approx((5.0 + 2.0) / 2)
+    assert float(metrics["looked_at"]) == 2
+    entropy = (-(shares * np.log(shares)).sum() - (pair * np.log(pair)).sum()) / 2
+    bent, _ = weighing_loss(agent, Weights(jnp.full((), 0.5), jnp.zeros(())))(parameters, rows)
+    assert float(bent) == pytest.approx(-gain - 0.5 * entropy, rel=1e-5)
+
+
+def test_rows_that_were_not_looked_at_have_no_gradient() -> None:
+    agent = linear_agent(1, 3)
+    parameters = agent.init(jax.random.PRNGKey(0))
+    loss = weighing_loss(agent, Weights(jnp.full((), 0.1), jnp.zeros(())))
+    rows = rows_of([[1e6, -1e6, 0.0]], [[False] * 3])
+    gradient = jax.grad(lambda tree: loss(tree, rows)[0])(parameters)
+    assert all(np.isfinite(leaf).all() and not np.asarray(leaf).any() for leaf in jax.tree.leaves(gradient))
