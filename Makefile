@@ -34,7 +34,7 @@ format: $(VENV)/.dev-ready  ## Rewrite the sources the way `make check` wants th
 
 coverage: $(VENV)/.dev-ready  ## Run the compiled code as plain Python and hold 95 % of lines and branches.
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-fail-under=95 \
-		-m "not slow and not spark and not browser" $(ARGS)
+		-m "not slow and not spark and not browser and not streams" $(ARGS)
 
 bench-%: $(VENV)/.dev-ready  ## Run one benchmark: bench-dag-fidelity runs benchmarks/dag_fidelity.py.
 	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(ARGS)

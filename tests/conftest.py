@@ -21,6 +21,8 @@ settings.load_profile("trimtab")
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# What names of tests have that may play days of streams: left out where nothing is compiled.
+_PLAYING_STREAMS = ("stream", "06_", "README.md", "adding-a-policy.md", "cli.md")
 # Kinds of test (markers) that fail where they would skip: TRIMTAB_REQUIRE="spark browser".
 _REQUIRED = os.environ.get("TRIMTAB_REQUIRE", "").replace(",", " ").split()
 
@@ -56,6 +58,8 @@ def java() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep all Spark tests on one worker, and all browser tests: each starts its system once."""
     for item in items:
+        if any(word in item.nodeid for word in _PLAYING_STREAMS):
+            item.add_marker("streams")
         for kind in ("spark", "browser"):
             if item.get_closest_marker(kind):
                 item.add_marker(pytest.mark.xdist_group(kind))

@@ -63,7 +63,7 @@ def trace_file(folder: Path, rates: np.ndarray) -> None:
         (["tune", "stream", "--suite", "dag/batch"], "--suite dag/batch: is not of stream"),
         ([*TRAIN, "--workload", "tpch"], "--workload: train stream has no such flag; it has --job, --trace"),
         (["train", "dag", *LINEAR, "--out", "new"], "--job: train dag has no such flag"),
-        (["policies", "streem"], 'Did you mean "stream"?'),
+        (["policies", "streams"], 'Did you mean "stream"?'),
         (["compare", "stream/job"], "did you mean 'stream/jobs'?"),
         ([*SIMULATE, *LINEAR, "--interval-s", "0"], "interval_s = 0"),
         ([*SIMULATE, *LINEAR, "--interval-s", "5"], "staleness_s = 10 is not below interval_s = 5; lower it"),
@@ -112,7 +112,7 @@ def test_settings(left_alone: Callable, words: list[str], said: str) -> None:
     [
         ("ds3", "did you mean 'stream/ds2'"),
         ("fair", "no policy 'stream/fair'"),
-        ("ds2:targt=1", "policy 'ds2' has no setting 'targt'; did you mean 'target'?"),
+        ("ds2:tarlet=1", "policy 'ds2' has no setting 'tarlet'; did you mean 'target'?"),
         ("ds2:target=nan", "target = nan is not a finite number"),
         ("ds2:target=7", "target = 7 is out of range; use 0.05 to 1"),
         ("static:parallelism=1.5", "parallelism = 1.5 must be a whole number"),
@@ -294,7 +294,7 @@ def test_histories_that_are_not_there(left_alone: Callable, words: list[str], sa
     ("words", "said"),
     [
         (["--preset", "sur"], "no preset 'sur'; there are sure, sure-cpu"),
-        (["--set", "network.hiden=3"], "network.hiden is not a setting; did you mean 'hidden'?"),
+        (["--set", "network.hiddem=3"], "network.hiddem is not a setting; did you mean 'hidden'?"),
         (["--set", "teacher=ds3"], "teacher = ds3: no policy 'stream/ds3'; did you mean"),
         (["--set", "environments=5"], "choose a multiple of"),
         (["--set", "network.history=90"], "network.history = 90 intervals, but deployment.history = 60"),

@@ -2,7 +2,7 @@
 
 Where the environment can say what each of a few actions leads to (a simulator that looks ahead), the policy
 gradient needs no sampled action: the loss is minus the gain expected under the policy, over these actions
-(AggreVaTeD, Sun et al., ICML 2017; over all actions: mean actor-critic, Allen et al. 2017). Observations have
+(Sun et al., ICML 2017, after Ross and Bagnell 2014; over all actions: Allen et al. 2017). Observations have
 
     alternatives  [batch, alternatives, parts]   actions
     offered       [batch, alternatives]          which of them count; none where nothing was looked at

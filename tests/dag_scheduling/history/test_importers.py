@@ -38,8 +38,10 @@ def test_a_report_is_plain_values() -> None:
     assert json.loads(json.dumps(report.as_dict())) == {
         "source": "a",
         "read": {"tasks": 3},
+        "filled": {},
         "dropped": {},
         "lost": {"lines": 2},
+        "measured": {},
         "assumptions": ["once"],
     }
     assert report.lines() == ["a", "  read     3 tasks", "  lost     2 lines", "  assumed  once"]

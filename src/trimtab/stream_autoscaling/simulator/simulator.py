@@ -203,7 +203,8 @@ class StreamSimulator:
         done = allowed(self.snapshot(), asked.astype(np.int64))
         over = self.ended
         length = self.deployment.history
-        step_many(self._state, self._history, self._settings, done, np.int64(self._steps % length))
+        with np.errstate(over="ignore"):  # hashes wrap around; numpy warns of it where nothing is compiled
+            step_many(self._state, self._history, self._settings, done, np.int64(self._steps % length))
         self._steps += 1
         outcome = self._outcome(over)
         if self._recording:
@@ -290,8 +291,9 @@ class StreamSimulator:
             chosen = np.asarray(parallelism, np.int64)[: len(job.vertices)]
             _check_start(row, job, graph, chosen, self.deployment.slots)
         one = State._make(field[row] for field in self._state)
-        lay_out(one, job, trace, self.deployment, graph, seed=self._seeds[row], parallelism=chosen)
-        settle(self._state, self._settings, np.int64(row))
+        with np.errstate(over="ignore"):
+            lay_out(one, job, trace, self.deployment, graph, seed=self._seeds[row], parallelism=chosen)
+            settle(self._state, self._settings, np.int64(row))
 
     def _make_room_for_traces(self) -> None:
         longest = max(len(trace.rates) for trace in self._traces)
