@@ -279,6 +279,6 @@ def test_equal_numbers_share_the_mark() -> None:
 
 def test_numbers_are_told_in_three_or_four_digits() -> None:
     assert [number(value, "s") for value in (0.123, 12.34, 123.4, -1234.5)] == [
-        *("0.12 s", "12.34 s", "123.4 s", "\N{MINUS SIGN}1,234 s"),
+        *("0.123 s", "12.34 s", "123.4 s", "\N{MINUS SIGN}1,234 s"),
     ]
     assert [percent(0.25), percent(-0.002), percent(0)] == ["25 %", "\N{MINUS SIGN}0.2 %", "0 %"]

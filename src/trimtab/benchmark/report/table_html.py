@@ -105,10 +105,15 @@ def _row(
 
 
 def _teller(values: Sequence[EstimateLike | None], unit: str) -> Callable[[float], str]:
-    """Numbers of a column with the same number of decimals, so that they can be compared by eye."""
+    """Numbers of a column with the same number of decimals, so that they can be compared by eye.
+
+    Where they differ by more than a hundred times, each has its own: 0.48 s beside 9,501 s is not 0.
+    """
     factor = 100 if unit == "%" else 1
-    largest = max((abs(value.value) * factor for value in values if value is not None), default=0)
-    digits = decimals(largest)
+    sizes = sorted(abs(value.value) * factor for value in values if value is not None)
+    some = [size for size in sizes if size > 0]
+    wide = bool(some) and some[-1] > 100 * some[0]
+    digits = None if wide else decimals(sizes[len(sizes) // 2] if sizes else 0.0)
     return lambda value: number(value, unit, with_unit=False, digits=digits)
 
 

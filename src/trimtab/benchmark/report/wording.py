@@ -11,7 +11,7 @@ MINUS = "\N{MINUS SIGN}"
 
 def decimals(size: float) -> int:
     """Digits after the point that leave three or four in all."""
-    return 0 if size >= 1000 else 1 if size >= 20 else 2
+    return 0 if size >= 1000 else 1 if size >= 20 else 2 if size >= 1 or size == 0 else 3
 
 
 def number(value: float, unit: str, *, with_unit: bool = True, digits: int | None = None) -> str:
