@@ -15,9 +15,11 @@ from trimtab.benchmark.dag_scheduling.suites import BatchSuite, StreamSuite
 from trimtab.benchmark.dag_scheduling.wing import scenario_ground, uncompiled
 from trimtab.benchmark.playing import Unit, play_units
 from trimtab.benchmark.results import _lines, shown_result, write_results
+from trimtab.benchmark.suite import SUITES
 from trimtab.benchmark.tables import as_plain, markdown, report_table, terminal_table
 from trimtab.benchmark.tuned import TunedEntry, TunedValues, shipped_tuned_values
 from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.policy import tunable_parameters
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import load_settings
 from trimtab.dag_scheduling.cluster import Cluster
@@ -237,4 +239,7 @@ def test_a_load_sweep_has_a_table_per_load_and_a_figure(tmp_path: Path) -> None:
 
 def test_shipped_tuned_values_are_readable_and_lie_on_the_grids() -> None:
     for entry in shipped_tuned_values().entries:
-        make_policy(entry.policy, entry.values)
+        make = SUITES.load(entry.suite).wing.make_policy
+        usual = tunable_parameters(make(entry.policy))
+        for before, tuned in zip(usual, tunable_parameters(make(entry.policy, entry.values)), strict=True):
+            assert tuned.value in (*tuned.grid, before.value), (entry.suite, entry.policy, tuned.name)
