@@ -7,8 +7,8 @@ import pytest
 
 from trimtab.core.errors import ActionError, WorkloadError
 from trimtab.stream_autoscaling.deployment import Deployment, Objective
-from trimtab.stream_autoscaling.job import Edge, Job, Vertex
-from trimtab.stream_autoscaling.simulator import StreamSimulator, simulate, starting_parallelism
+from trimtab.stream_autoscaling.job import Edge, Job, Vertex, enough_parallelism
+from trimtab.stream_autoscaling.simulator import StreamSimulator, simulate
 from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace
 
 EXACT = {"arrivals": "smooth", "staleness_s": 0, "metric_noise": 0, "missing": 0, "restart_spread": 0}
@@ -242,7 +242,7 @@ def test_jobs_begin_with_enough_for_the_first_hour_within_the_slots():
     assert free.snapshot().parallelism.tolist() == [[1, 8]]
     bound = StreamSimulator([job], [trace_of(700)], Deployment(slots=5), seeds=[1])
     assert bound.snapshot().parallelism.tolist() == [[1, 5]]
-    assert starting_parallelism(job, 700.0, utilisation=1.0).tolist() == [1, 6]
+    assert enough_parallelism(job, 700.0, utilisation=1.0).tolist() == [1, 6]
 
 
 def test_simulate_plays_whole_episodes():

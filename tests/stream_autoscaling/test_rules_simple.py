@@ -8,8 +8,8 @@ from tests.stream_autoscaling.snapshots import chain_graph, snapshot_of
 
 from trimtab.core.errors import SettingsError
 from trimtab.stream_autoscaling.heuristics.dhalion import bottlenecks
-from trimtab.stream_autoscaling.heuristics.fixed import Oracle, enough_subtasks, oracle_parallelism
-from trimtab.stream_autoscaling.job import Edge, Job, Vertex, graph_of
+from trimtab.stream_autoscaling.heuristics.fixed import Oracle
+from trimtab.stream_autoscaling.job import Edge, Job, Vertex, enough_parallelism, enough_subtasks, graph_of
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace
 
@@ -41,9 +41,9 @@ def test_oracle_static_is_enough_for_the_peak() -> None:
     # At 700/s and 70 %: read 700 * 1 ms / 0.7 = 1 subtask; parse gets 70/s, 1 subtask's worth, so 1;
     # count gets 350/s, 5 subtasks' worth: 5 subtasks have 2 of 8 key groups at most, thus do the work of 4;
     # it takes 8 to do more.
-    assert oracle_parallelism(job, trace, 0.7) == (1, 1, 8)
+    assert enough_parallelism(job, 700.0, utilisation=0.7).tolist() == [1, 1, 8]
     # At 35 % parse needs the work of 2 subtasks: with scaling 0.5 those are 4.
-    assert oracle_parallelism(job, trace, 0.35) == (2, 4, 8)
+    assert enough_parallelism(job, 700.0, utilisation=0.35).tolist() == [2, 4, 8]
     policy = make_policy("oracle-static")
     assert isinstance(policy, Oracle)
     graph = graph_of([job])

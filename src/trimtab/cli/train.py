@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -104,11 +103,7 @@ def _need_jax() -> None:
 
 
 def _list_presets(trainer: Trainer, json: bool) -> None:
-    place = files(trainer.package).joinpath("presets")
-    rows = []
-    for name in trainer.preset_names():
-        first = place.joinpath(f"{name}.toml").read_text(encoding="utf-8").split("\n")[0]
-        rows.append([name, first.removeprefix("#").strip() if first.startswith("#") else ""])
+    rows = [[name, trainer.presets.sentence(name)] for name in trainer.presets.names()]
     if json:
         print_json([{"name": name, "description": text} for name, text in rows])
         return
@@ -141,7 +136,7 @@ def _settings(
 
     begun = None if resume is None else _begun(trainer, resume)
     kept = begun if preset is None else None
-    base = trainer.load_preset(preset or trainer.usual_preset) if kept is None else kept
+    base = trainer.presets.load(preset or trainer.usual_preset) if kept is None else kept
     plain = base.model_dump(mode="json")
     if kept is not None:
         # The time that was given belonged to the session that is over.

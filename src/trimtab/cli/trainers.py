@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trimtab.core.settings import Presets
     from trimtab.dag_scheduling.decima.task import CourseSettings
 
 __all__ = ["Trainer", "trainer_of"]
@@ -19,8 +20,7 @@ class Trainer:
     """A wing that learns, as a value."""
 
     wing: str
-    package: str
-    """Where its presets lie."""
+    presets: Presets[Any]
     usual_preset: str
     settings: type[Any]
     """Of a whole run; they have `training`, `environments` and `lanes`."""
@@ -34,8 +34,6 @@ class Trainer:
     """Flags that say what to train on; the others are refused."""
     put_flags: Callable[[dict[str, Any], Mapping[str, str]], dict[str, str]]
     """Write such flags into plain settings; gives the fields that were set, and the flag of each."""
-    load_preset: Callable[..., Any]
-    preset_names: Callable[[], Sequence[str]]
     check: Callable[[Any], None]
     """Refuse early what cannot work."""
     train: Callable[..., Path]
@@ -59,7 +57,7 @@ def _dag() -> Trainer:
 
     return Trainer(
         wing="dag",
-        package="trimtab.dag_scheduling.decima",
+        presets=task.PRESETS,
         usual_preset="decima-tpch-batch",
         settings=task.DecimaSettings,
         asked_for=training.ASKED_FOR,
@@ -67,8 +65,6 @@ def _dag() -> Trainer:
         score_words="of its teacher's cost on validation workloads",
         flags=("workload",),
         put_flags=_put_workload,
-        load_preset=task.load_preset,
-        preset_names=task.preset_names,
         check=_check_dag,
         train=training.train_decima,
         save_bundle_of_run=training.save_bundle_of_run,
@@ -132,7 +128,7 @@ def _stream() -> Trainer:
 
     return Trainer(
         wing="stream",
-        package="trimtab.stream_autoscaling.sure",
+        presets=task.PRESETS,
         usual_preset="sure",
         settings=task.SureSettings,
         asked_for=training.ASKED_FOR,
@@ -140,8 +136,6 @@ def _stream() -> Trainer:
         score_words="more than its teacher's cost per interval, on validation days (below 0 is better)",
         flags=("job", "trace"),
         put_flags=_put_job_and_trace,
-        load_preset=task.load_preset,
-        preset_names=task.preset_names,
         check=_check_stream,
         train=training.train_sure,
         save_bundle_of_run=training.save_bundle_of_run,

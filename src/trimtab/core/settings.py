@@ -17,8 +17,9 @@ import difflib
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -34,6 +35,7 @@ from trimtab.core.errors import SettingsError
 
 __all__ = [
     "Field",
+    "Presets",
     "Settings",
     "ValidationInfo",
     "field_validator",
@@ -89,6 +91,35 @@ def load_settings(
         return cls.model_validate(_laid_over(from_file, from_flags))
     except ValidationError as error:
         raise SettingsError(_one_line(cls, error, path, from_flags, given_as)) from None
+
+
+class Presets(Generic[AnySettings]):
+    """The presets of one package: TOML files in its folder ``presets``, each a whole set of settings."""
+
+    def __init__(self, package: str, kind: type[AnySettings]) -> None:
+        self._package, self._kind = package, kind
+
+    def names(self) -> list[str]:
+        """The presets that come with trimtab."""
+        return sorted(path.stem for path in self._folder.glob("*.toml"))
+
+    def sentence(self, name: str) -> str:
+        """What a preset is for: the comment in its first line, if there is one."""
+        first = (self._folder / f"{name}.toml").read_text(encoding="utf-8").split("\n")[0]
+        return first.removeprefix("#").strip() if first.startswith("#") else ""
+
+    def load(self, name: str, changes: Mapping[str, Any] | None = None) -> AnySettings:
+        """Read a preset by name, or a settings file by path; `changes` go on top."""
+        path = Path(name) if name.endswith(".toml") else self._folder / f"{name}.toml"
+        if not path.is_file():
+            raise SettingsError(
+                f"no preset {name!r}; there are {', '.join(self.names())}, or give a .toml file"
+            )
+        return load_settings(self._kind, path, changes or {})
+
+    @property
+    def _folder(self) -> Path:
+        return Path(str(files(self._package).joinpath("presets")))
 
 
 def settings_as_toml(settings: Settings) -> str:

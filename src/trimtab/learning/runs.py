@@ -1,15 +1,15 @@
 """What a training run left in its folder: whether it is done, and its best policy with its history."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from trimtab.core.bundle import load_tensors, unflatten
-from trimtab.core.errors import TrimtabError
+from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.learning.settings import TrainingSettings
 from trimtab.learning.training import BEST, STATE
 
-__all__ = ["BestOfRun", "best_of_run", "is_finished"]
+__all__ = ["BestOfRun", "best_of_run", "is_finished", "refuse_other_network"]
 
 _PREFIX = "score/"
 
@@ -61,3 +61,14 @@ def best_of_run(run: RunFolder) -> BestOfRun:
             "versions": machine["versions"],
         },
     )
+
+
+def refuse_other_network(name: str, had: Any, wanted: Any) -> None:
+    """Refuse to begin from a bundle whose network is not the one to be trained; designs are dataclasses."""
+    before, after = asdict(had), asdict(wanted)
+    other = ", ".join(f"{field} = {before[field]}" for field in after if after[field] != before[field])
+    if other:
+        raise SettingsError(
+            f"{name} has another network ({other}) than asked for; begin with the preset it was "
+            "trained with, or set network.* alike"
+        )

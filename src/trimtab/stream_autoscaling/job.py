@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 
 from trimtab.core.errors import WorkloadError
-from trimtab.stream_autoscaling.problem import Graph
+from trimtab.stream_autoscaling.problem import Graph, Integers
 
-__all__ = ["Edge", "Job", "Vertex", "graph_of", "job_from", "load_job", "save_job"]
+__all__ = [
+    "Edge",
+    "Job",
+    "Vertex",
+    "enough_parallelism",
+    "enough_subtasks",
+    "graph_of",
+    "job_from",
+    "load_job",
+    "save_job",
+]
 
 FORMAT = "trimtab-stream-job"
 VERSION = 1
@@ -179,6 +189,41 @@ def _check_vertex(job: str, vertex: Vertex) -> None:
             f"job {job}, vertex {vertex.name}: {vertex.key_groups} key groups feed no more than so many "
             f"subtasks, but least_parallelism = {vertex.least_parallelism}; lower it"
         )
+
+
+def enough_subtasks(vertex: Vertex, rate: float, *, utilisation: float) -> int:
+    """The least parallelism at which a vertex processes `rate` records/s at no more than this utilisation.
+
+    More subtasks help less than in proportion (`scaling`), and not at all once the busiest key has one of
+    its own. Where nothing is enough: the most the vertex may have.
+    """
+    most = min(vertex.most_parallelism, vertex.key_groups or vertex.most_parallelism)
+    subtasks = np.arange(vertex.least_parallelism, max(most, vertex.least_parallelism) + 1)
+    capacity = subtasks**vertex.scaling
+    if vertex.key_groups:
+        largest_share = np.maximum(
+            np.ceil(vertex.key_groups / subtasks) / vertex.key_groups, vertex.hot_share
+        )
+        capacity = np.minimum(capacity, 1 / largest_share)
+    enough = capacity * 1000 * utilisation >= rate * vertex.service_ms * (1 - 1e-9)
+    return int(subtasks[np.argmax(enough)] if enough.any() else subtasks[-1])
+
+
+def enough_parallelism(job: Job, rate: float, *, utilisation: float = 0.7) -> Integers:
+    """The least parallelism of each vertex, [V], that handles `rate` records/s of the job at a utilisation.
+
+    >>> job = Job(
+    ...     "two", (Vertex(name="read", service_ms=0.1), Vertex(name="count", service_ms=2)), (Edge(0, 1),)
+    ... )
+    >>> enough_parallelism(job, 1000.0).tolist()
+    [1, 3]
+    """
+    if not (rate > 0 and 0 < utilisation <= 1):
+        raise WorkloadError(
+            f"rate {rate:g}/s at utilisation {utilisation:g}; give a rate above 0, 0 < share <= 1"
+        )
+    pairs = zip(job.vertices, (job.flow * rate).tolist(), strict=True)
+    return np.array([enough_subtasks(vertex, own, utilisation=utilisation) for vertex, own in pairs])
 
 
 def graph_of(jobs: Sequence[Job]) -> Graph:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,7 +12,7 @@ import numpy as np
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError, TrimtabError
-from trimtab.core.settings import Field, Settings, load_settings
+from trimtab.core.settings import Field, Presets, Settings
 from trimtab.dag_scheduling import heuristics
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.agent import decima_agent
@@ -33,6 +31,7 @@ from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload import Workload
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
 from trimtab.learning.agent import Agent
+from trimtab.learning.runs import refuse_other_network
 from trimtab.learning.settings import TrainingSettings
 
 __all__ = ["CourseSettings", "DecimaSettings", "DecimaTask", "NetworkSettings"]
@@ -100,27 +99,8 @@ class DecimaSettings(Settings):
     validation: int = Field(default=32, ge=2, le=10_000, description="Validation workloads of each course.")
 
 
-def preset_names() -> list[str]:
-    """The training presets that come with trimtab."""
-    return sorted(Path(entry.name).stem for entry in _presets().iterdir() if entry.name.endswith(".toml"))
-
-
-def load_preset(name: str, changes: Mapping[str, Any] | None = None) -> DecimaSettings:
-    """Read a preset by name, or a settings file by path; `changes` go on top.
-
-    >>> load_preset("decima-tpch-batch").network.paper
-    False
-    """
-    path = Path(name) if name.endswith(".toml") else Path(str(_presets().joinpath(f"{name}.toml")))
-    if not path.is_file():
-        raise SettingsError(
-            f"no preset {name!r}; there are {', '.join(preset_names())}, or give a .toml file"
-        )
-    return load_settings(DecimaSettings, path, changes or {})
-
-
-def _presets() -> Any:
-    return files("trimtab.dag_scheduling.decima").joinpath("presets")
+PRESETS = Presets("trimtab.dag_scheduling.decima", DecimaSettings)
+preset_names, load_preset = PRESETS.names, PRESETS.load
 
 
 class DecimaTask:
@@ -153,13 +133,7 @@ class DecimaTask:
     def _checked(self, start: Bundle) -> Any:
         """The parameters of a bundle, if they fit the network to be trained."""
         policy = DecimaPolicy(start)
-        if policy.design != self.design:
-            wanted, had = asdict(self.design), asdict(policy.design)
-            other = ", ".join(f"{name} = {had[name]}" for name in wanted if wanted[name] != had[name])
-            raise SettingsError(
-                f"{start.name} has another network ({other}) than asked for; begin with the preset it was "
-                "trained with, or set network.* alike"
-            )
+        refuse_other_network(start.name, policy.design, self.design)
         return policy.parameters
 
     @property

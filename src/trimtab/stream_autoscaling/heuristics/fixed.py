@@ -10,11 +10,11 @@ import numpy as np
 from trimtab.core.errors import SettingsError
 from trimtab.core.policy import Parameter
 from trimtab.stream_autoscaling.heuristics.rule import Rule, Values
-from trimtab.stream_autoscaling.job import Job, Vertex
+from trimtab.stream_autoscaling.job import Job, enough_parallelism
 from trimtab.stream_autoscaling.problem import Decider, Graph, Integers, Snapshot, StreamPolicy
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
-__all__ = ["Oracle", "enough_subtasks", "oracle_parallelism", "oracle_static", "reactive", "static"]
+__all__ = ["Oracle", "oracle_static", "reactive", "static"]
 
 
 def static() -> Rule:
@@ -68,9 +68,10 @@ class Oracle(Rule):
     def knowing(self, jobs: Sequence[Job], traces: Sequence[RateTrace]) -> StreamPolicy:
         """The policy for these jobs and what arrives at them."""
         utilisation = self.values["utilisation"]
+        pairs = zip(jobs, traces, strict=True)
+        peaks = [(job, float(trace.rates.max())) for job, trace in pairs]
         return _Told(
-            self.name,
-            [oracle_parallelism(job, trace, utilisation) for job, trace in zip(jobs, traces, strict=True)],
+            self.name, [enough_parallelism(job, peak, utilisation=utilisation) for job, peak in peaks]
         )
 
 
@@ -91,7 +92,7 @@ def _must_be_told(graph: Graph, values: Values) -> Decider:
 @dataclass(frozen=True)
 class _Told:
     name: str
-    parallelism: Sequence[tuple[int, ...]]
+    parallelism: Sequence[Integers]
 
     def begin(self, graph: Graph) -> Decider:
         wanted = np.zeros(graph.exists.shape, np.int64)
@@ -106,40 +107,3 @@ class _Unmoved:
 
     def decide(self, snapshot: Snapshot) -> Integers:
         return self.wanted
-
-
-def oracle_parallelism(job: Job, trace: RateTrace, utilisation: float = 0.7) -> tuple[int, ...]:
-    """Enough subtasks of every vertex for the peak of the trace.
-
-    >>> from trimtab.stream_autoscaling.job import Edge
-    >>> from trimtab.stream_autoscaling.workload.traces import Provenance
-    >>> job = Job(
-    ...     "two", (Vertex(name="read", service_ms=1), Vertex(name="count", service_ms=7)), (Edge(0, 1),)
-    ... )
-    >>> trace = RateTrace(np.array([100.0, 400.0]), step_s=60, provenance=Provenance("toy"))
-    >>> oracle_parallelism(job, trace)  # 400/s * 7 ms / 0.7 = 4 subtasks
-    (1, 4)
-    """
-    rates = job.flow * float(trace.rates.max())
-    return tuple(
-        enough_subtasks(vertex, float(rate), utilisation=utilisation)
-        for vertex, rate in zip(job.vertices, rates, strict=True)
-    )
-
-
-def enough_subtasks(vertex: Vertex, rate: float, *, utilisation: float) -> int:
-    """The least parallelism at which a vertex processes `rate` records/s at no more than this utilisation.
-
-    More subtasks help less than in proportion (`scaling`), and not at all once the busiest key has one of
-    its own. Where nothing is enough: the most the vertex may have.
-    """
-    most = min(vertex.most_parallelism, vertex.key_groups or vertex.most_parallelism)
-    subtasks = np.arange(vertex.least_parallelism, max(most, vertex.least_parallelism) + 1)
-    capacity = subtasks**vertex.scaling
-    if vertex.key_groups:
-        largest_share = np.maximum(
-            np.ceil(vertex.key_groups / subtasks) / vertex.key_groups, vertex.hot_share
-        )
-        capacity = np.minimum(capacity, 1 / largest_share)
-    enough = capacity * 1000 * utilisation >= rate * vertex.service_ms * (1 - 1e-9)
-    return int(subtasks[np.argmax(enough)] if enough.any() else subtasks[-1])

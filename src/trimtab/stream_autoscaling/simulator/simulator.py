@@ -10,7 +10,7 @@ import numpy as np
 from trimtab.core.errors import ActionError, WorkloadError
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.episode import Episode
-from trimtab.stream_autoscaling.job import Job, Vertex, graph_of
+from trimtab.stream_autoscaling.job import Job, Vertex, enough_parallelism, graph_of
 from trimtab.stream_autoscaling.problem import (
     Flags,
     Floats,
@@ -29,7 +29,6 @@ from trimtab.stream_autoscaling.simulator.tables import (
     fit_into_slots,
     lay_out,
     room_for,
-    starting_parallelism,
 )
 from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace
 
@@ -51,7 +50,7 @@ class StreamSimulator:
     """One job, trace and seed per environment; all step together. Nothing resets by itself.
 
     An environment whose trace is over stands still until it is reset. Without `parallelism` jobs begin
-    with enough for the first hour of their trace (`starting_parallelism`).
+    with enough for the first hour of their trace (`enough_parallelism`).
 
     >>> from trimtab.stream_autoscaling.job import Edge, Vertex
     >>> from trimtab.stream_autoscaling.workload.traces import Provenance
@@ -285,7 +284,7 @@ class StreamSimulator:
             )
         graph = self._alone[id(job)]
         if parallelism is None:
-            enough = starting_parallelism(job, first_hour_rate(trace))
+            enough = enough_parallelism(job, first_hour_rate(trace))
             chosen = fit_into_slots(enough[None], graph, self.deployment.slots)[0]
         else:
             chosen = np.asarray(parallelism, np.int64)[: len(job.vertices)]

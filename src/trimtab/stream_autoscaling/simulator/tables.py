@@ -20,62 +20,14 @@ from trimtab.stream_autoscaling.workload.traces import RateTrace
 
 __all__ = [
     "Factors",
-    "capacity_of",
     "draw_factors",
     "first_hour_rate",
     "lay_out",
     "queue_count",
     "room_for",
-    "starting_parallelism",
 ]
 
 Floats = NDArray[np.float64]
-
-
-def capacity_of(job: Job, vertex: int, parallelism: int) -> float:
-    """Records per second a vertex can process.
-
-    >>> from trimtab.stream_autoscaling.job import Vertex
-    >>> capacity_of(
-    ...     Job("one", (Vertex(name="count", service_ms=5, key_groups=3),), ()), 0, 2
-    ... )  # one has 2 of 3
-    300.0
-    """
-    v = job.vertices[vertex]
-    rate = parallelism**v.scaling / (v.service_ms / 1000)
-    if v.key_groups:
-        largest = max(math.ceil(v.key_groups / parallelism) / v.key_groups, v.hot_share)
-        rate = min(rate, 1 / (v.service_ms / 1000 * largest))
-    return rate
-
-
-def starting_parallelism(job: Job, rate: float, *, utilisation: float = 0.7) -> Integers:
-    """The least parallelism of each vertex, [V], that handles `rate` records/s of the job at a utilisation.
-
-    The most a vertex may have, where even that is not enough.
-
-    >>> from trimtab.stream_autoscaling.job import Edge, Vertex
-    >>> job = Job(
-    ...     "two", (Vertex(name="read", service_ms=0.1), Vertex(name="count", service_ms=2)), (Edge(0, 1),)
-    ... )
-    >>> starting_parallelism(job, 1000.0).tolist()
-    [1, 3]
-    """
-    if not (rate > 0 and 0 < utilisation <= 1):
-        raise WorkloadError(
-            f"rate {rate:g}/s at utilisation {utilisation:g}; give a rate above 0, 0 < share <= 1"
-        )
-    chosen = np.zeros(len(job.vertices), np.int64)
-    for index, needed in enumerate((job.flow * rate / utilisation).tolist()):
-        vertex = job.vertices[index]
-        most = max(vertex.least_parallelism, min(vertex.most_parallelism, vertex.key_groups or 1 << 30))
-        enough = (
-            p
-            for p in range(vertex.least_parallelism, most)
-            if capacity_of(job, index, p) >= needed * (1 - 1e-12)
-        )
-        chosen[index] = next(enough, most)
-    return chosen
 
 
 def first_hour_rate(trace: RateTrace) -> float:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -14,8 +12,9 @@ import numpy as np
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError, TrimtabError
-from trimtab.core.settings import Field, Settings, load_settings
+from trimtab.core.settings import Field, Presets, Settings
 from trimtab.learning.agent import Agent
+from trimtab.learning.runs import refuse_other_network
 from trimtab.learning.settings import TrainingSettings
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.episode import Episode
@@ -133,27 +132,8 @@ class SureSettings(Settings):
     validation: int = Field(default=4, ge=1, le=10_000, description="Validation episodes of each job.")
 
 
-def preset_names() -> list[str]:
-    """The training presets that come with trimtab."""
-    return sorted(Path(entry.name).stem for entry in _presets().iterdir() if entry.name.endswith(".toml"))
-
-
-def load_preset(name: str, changes: Mapping[str, Any] | None = None) -> SureSettings:
-    """Read a preset by name, or a settings file by path; `changes` go on top.
-
-    >>> load_preset("sure-paper").network.actions
-    'gaussian'
-    """
-    path = Path(name) if name.endswith(".toml") else Path(str(_presets().joinpath(f"{name}.toml")))
-    if not path.is_file():
-        raise SettingsError(
-            f"no preset {name!r}; there are {', '.join(preset_names())}, or give a .toml file"
-        )
-    return load_settings(SureSettings, path, changes or {})
-
-
-def _presets() -> Any:
-    return files("trimtab.stream_autoscaling.sure").joinpath("presets")
+PRESETS = Presets("trimtab.stream_autoscaling.sure", SureSettings)
+preset_names, load_preset = PRESETS.names, PRESETS.load
 
 
 def check_settings(settings: SureSettings) -> None:
@@ -218,13 +198,7 @@ class SureTask:
     def _checked(self, start: Bundle) -> Any:
         """The parameters of a bundle, if they fit the network to be trained."""
         policy = SurePolicy(start)
-        if policy.design != self.design:
-            wanted, had = asdict(self.design), asdict(policy.design)
-            other = ", ".join(f"{name} = {had[name]}" for name in wanted if wanted[name] != had[name])
-            raise SettingsError(
-                f"{start.name} has another network ({other}) than asked for; begin with the preset it was "
-                "trained with, or set network.* alike"
-            )
+        refuse_other_network(start.name, policy.design, self.design)
         return policy.parameters
 
     @property

@@ -32,8 +32,8 @@ def train_sure(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    task = SureTask(settings, start=start)
     texts = {ASKED_FOR: settings_as_toml(settings)}
+    task = SureTask(settings, start=start)
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
 
