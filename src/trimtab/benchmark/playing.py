@@ -112,7 +112,9 @@ class Workers:
             self._pool = _started_pool(self._processes)
             self._children = [child for child in active_children() if child not in others]
             missing = missing[1:]
-        list(self._pool.map(wing.compile, [[policy] for policy in missing]))
+        # Not `map`, which cancels what it has not yet had when Ctrl-C comes (see __exit__).
+        for compiled in [self._pool.submit(wing.compile, [policy]) for policy in missing]:
+            compiled.result()
         return self._pool
 
 
