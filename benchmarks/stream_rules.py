@@ -16,19 +16,16 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 from tests.stream_autoscaling.linear_jobs import converge
 
-from benchmarks.decima_settings import PROCESSES, Numbers, finish_after, ratio_reported, reported
+from benchmarks.decima_settings import finish_after, ratio_reported, reported
 from benchmarks.results import ROOT, Row, at_least, at_most
-from trimtab.benchmark.playing import Unit, Workers
+from benchmarks.stream_settings import MEASURES, play, started_workers, tuned_rule
 from trimtab.benchmark.stream_autoscaling.suites import JobsSuite
-from trimtab.benchmark.suite import Scenario
-from trimtab.benchmark.tuned import TunedValues, shipped_tuned_values
-from trimtab.core.policy import tunable_parameters
+from trimtab.benchmark.tuned import shipped_tuned_values
 from trimtab.core.statistics import mean_interval
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.policies import make_policy
@@ -39,13 +36,7 @@ from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trac
 
 SEEDS = 16
 BASELINE = "ds2"
-RULES = ("ds2", "flink", "hpa", "dhalion", "keda-lag", "aws", "reactive", "static", "oracle-static")
-MEASURES = {
-    "cost": "cost of an interval",
-    "violation_share": "share of the time too late",
-    "rescales": "restarts a day",
-    "slot_hours": "slot-hours a day",
-}
+RULES = ("ds2", "banded", "flink", "hpa", "dhalion", "keda-lag", "aws", "reactive", "static", "oracle-static")
 LINEAR_JOBS = 200
 FLINK_VECTORS = ("test_rules_flink_formulas.py", "test_rules_flink.py")
 # Settings that make patient rules act at once: the more they want to scale down, the more is tested.
@@ -59,87 +50,21 @@ HASTY = (
 DARK_HOURS, DARK_SHARE = 8, 0.2
 
 
-@dataclass(frozen=True)
-class MeasuredUnit(Unit):
-    """A unit that leaves its episodes where they were played: a day of 46 vertices has a megabyte."""
-
-    def play(self) -> list[list[Any]]:
-        return [[episode.metrics() for episode in of_policy] for of_policy in super().play()]
-
-
-@dataclass(frozen=True)
-class Played:
-    """Measures of every day, [jobs, days] each, of one rule."""
-
-    rule: str
-    told: str
-    """Whose settings it had."""
-    values: dict[str, Numbers]
-
-    @property
-    def label(self) -> str:
-        return f"{self.rule}{self.told}"
-
-
-def rule_for(
-    name: str, suite: JobsSuite, scenario: Scenario, known: TunedValues
-) -> tuple[StreamPolicy, bool]:
-    """The rule for a job, and whether tuned settings were found for it."""
-    entry = known.find(name, suite, scenario)
-    return (make_policy(name), False) if entry is None else (make_policy(name, entry.values), True)
-
-
-def told_of(name: str, tuned_jobs: int, jobs: int) -> str:
-    """What a row says about settings.
-
-    >>> told_of("ds2", 0, 6), told_of("ds2", 6, 6), told_of("reactive", 0, 6)
-    (' (usual settings)', ' (tuned)', '')
-    """
-    if not tunable_parameters(make_policy(name)):
-        return ""
-    if tuned_jobs in (0, jobs):
-        return " (tuned)" if tuned_jobs else " (usual settings)"
-    return f" (tuned for {tuned_jobs} of {jobs} jobs)"
-
-
-def play_rules(suite: JobsSuite) -> list[Played]:
-    """Every rule on every job and day; jobs with most vertices first, so that no process waits long."""
-    known = shipped_tuned_values()
-    scenarios = sorted(suite.scenarios(), key=lambda one: -len(make_job(one.name).vertices))
-    seeds, units, tuned = tuple(suite.test_seeds()), [], dict.fromkeys(RULES, 0)
-    for scenario in scenarios:
-        for name in RULES:
-            policy, found = rule_for(name, suite, scenario, known)
-            tuned[name] += found
-            units.append(MeasuredUnit(suite, scenario, seeds, (policy,)))
-    with Workers(PROCESSES) as workers:
-        answers = workers.play(units)
-    played = []
-    for place, name in enumerate(RULES):
-        of_rule = [answers[row * len(RULES) + place][0] for row in range(len(scenarios))]
-        values = {
-            measure: np.array([[day[measure] for day in job] for job in of_rule]) for measure in MEASURES
-        }
-        order = [scenarios.index(scenario) for scenario in suite.scenarios()]
-        told = told_of(name, tuned[name], len(scenarios))
-        played.append(Played(name, told, {measure: found[order] for measure, found in values.items()}))
-    return played
-
-
 def rule_rows(seeds: int) -> list[Row]:
     """Means over the six jobs, ratios of cost to DS2's, and the cost on each job."""
-    suite = JobsSuite(seeds=seeds)
-    played = play_rules(suite)
-    baseline = next(one for one in played if one.rule == BASELINE)
-    cheapest = sorted(played, key=lambda one: float(one.values["cost"].mean()))
+    suite, known = JobsSuite(seeds=seeds), shipped_tuned_values()
+    with started_workers() as workers:
+        played = play(workers, suite, [tuned_rule(name, suite, known) for name in RULES])
+    baseline = next(one for one in played if one.name == BASELINE)
+    cheapest = sorted(played, key=lambda one: one.cost)
     rows = [at_least("unseen days of each job", seeds, SEEDS)]
     for one in cheapest:
         for measure, words in MEASURES.items():
-            mean = mean_interval(one.values[measure].mean(0), seed=0)
+            mean = mean_interval(one.by_day(measure), seed=0)
             rows.append(reported(f"six jobs: {one.label}: {words}", mean))
     for one in cheapest:
         if one is not baseline:
-            ratio = (one.values["cost"].mean(0), baseline.values["cost"].mean(0))
+            ratio = (one.by_day("cost"), baseline.by_day("cost"))
             rows.append(ratio_reported(f"six jobs: {one.label} / {baseline.label}: cost", *ratio))
     for place, job in enumerate(suite.jobs):
         for one in cheapest:

@@ -128,7 +128,7 @@ def test_policies(left_alone: Callable, policy: str, said: str) -> None:
 
 def test_rules_without_settings_cannot_be_tuned(left_alone: Callable) -> None:
     said = left_alone("tune", "stream", *LINEAR, "--policies", "reactive", "--out", "new.json")
-    assert "policy 'reactive' has nothing to tune; tunable: aws, dhalion" in said
+    assert "policy 'reactive' has nothing to tune; tunable: aws, banded, dhalion" in said
 
 
 def test_a_rule_that_wants_more_history_than_is_kept(left_alone: Callable) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.learning.toys import linear_agent
 
 from trimtab.learning.ppo import Experience, Weights
-from trimtab.learning.weighing import weighing_loss
+from trimtab.learning.weighing import _joined, weighing_loss
 
 
 def rows_of(gains: list[list[float]], offered: list[list[bool]]) -> Experience:
@@ -62,3 +62,13 @@ def test_rows_that_were_not_looked_at_have_no_gradient() -> None:
     rows = rows_of([[1e6, -1e6, 0.0]], [[False] * 3])
     gradient = jax.grad(lambda tree: loss(tree, rows)[0])(parameters)
     assert all(np.isfinite(leaf).all() and not np.asarray(leaf).any() for leaf in jax.tree.leaves(gradient))
+
+
+def test_actions_of_several_parts_are_weighed_in_two_stages() -> None:
+    """To hold, or to commit to one of two: the choice is between the two, however unlikely both are."""
+    gate, choices = np.log([0.4, 0.6, 0.6]), np.log([1.0, 1e-6, 3e-6])
+    first, offered = jnp.array([[0], [1], [1]]), jnp.ones((3, 1), bool)
+    log_prob = jnp.array(np.stack([gate, choices], axis=-1)[:, None])
+    assert np.exp(_joined(log_prob, first, offered))[:, 0] == pytest.approx([0.4, 0.15, 0.45], rel=1e-5)
+    only = offered.at[2].set(False)
+    assert np.exp(_joined(log_prob, first, only))[:2, 0] == pytest.approx([0.4, 0.6], rel=1e-5)

@@ -19,7 +19,7 @@ from trimtab.stream_autoscaling.policies import (
     parse_policy,
 )
 
-RULES = ("aws", "dhalion", "ds2", "flink", "hpa", "keda-lag", "reactive", "static")
+RULES = ("aws", "banded", "dhalion", "ds2", "flink", "hpa", "keda-lag", "reactive", "static")
 
 
 def test_todays_autoscalers_are_there() -> None:

@@ -80,7 +80,7 @@ def test_what_is_said_is_what_is_decided(encoder: str) -> None:
     assert committed
 
 
-def test_a_network_that_says_nothing_leaves_the_head_starts_of_ds2() -> None:
+def test_a_network_that_says_nothing_leaves_the_head_starts_of_the_base_rule() -> None:
     """Of k choices the suggested one has e^4 against k - 1 times e^0; commit is plus or minus 3."""
     parameters = new_network(SMALL, 0)
     for head in ("score", "commit"):

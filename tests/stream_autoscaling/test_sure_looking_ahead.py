@@ -97,7 +97,7 @@ def test_training_environments_reward_the_base_rules_own_decisions_with_nothing(
         shown = playing.observe()
         actions = shown["teacher"].copy()
         if step % 7 == 6:
-            actions[:, 0] = 1 - actions[:, 0]  # hold where DS2 commits, commit where it holds
+            actions[:, 0] = 1 - actions[:, 0]  # hold where the rule commits, commit where it holds
         outcome = playing.step(actions)
         if step % 7 == 6:
             differing += int((outcome.rewards != 0).sum())

@@ -1,4 +1,4 @@
-"""Networks of all encoders: silence is DS2, no dead parameter, padding and order of vertices do not count."""
+"""Networks of all encoders: silence is the base rule, no dead parameter, padding and order do not count."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lively(design: Design, seed: int = 0):
 
 
 @pytest.mark.parametrize("name", ENCODERS.names())
-def test_a_network_that_says_nothing_is_ds2(name: str) -> None:
+def test_a_network_that_says_nothing_is_the_base_rule(name: str) -> None:
     design = of(name)
     random = np.random.default_rng(0)
     graph = random_graph(random, [3, 6, 9])
@@ -163,7 +163,9 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
         judged = agent.judge(parameters, observation, action)
         bound = 0.0 if judged.auxiliary is None else judged.auxiliary.mean()
         return (
-            -(judged.log_prob * jnp.linspace(-1, 1, 12)).mean() + jnp.square(judged.value - 1).mean() + bound
+            -(judged.log_prob.sum(-1) * jnp.linspace(-1, 1, 12)).mean()
+            + jnp.square(judged.value - 1).mean()
+            + bound
         )
 
     gradients = flatten(jax.tree.map(np.asarray, compiled(jax.grad(loss))(parameters)))
@@ -189,7 +191,7 @@ def test_the_reward_alone_moves_theta_and_phi(through: bool) -> None:
     action = random_action(view)
 
     def gain(parameters):
-        return (agent.judge(parameters, observation, action).log_prob * jnp.linspace(-1, 1, 12)).sum()
+        return (agent.judge(parameters, observation, action).log_prob.sum(-1) * jnp.linspace(-1, 1, 12)).sum()
 
     encoder = compiled(jax.grad(gain))(parameters)["actor"]["encoder"]
     latent = ("time_query", "time_key", "time_spread", "age", "space_query", "space_key", "space_spread")
@@ -225,14 +227,15 @@ def test_who_holds_has_chosen_nothing() -> None:
     other = hold.copy()
     other[:, 1:] = np.where(view.mask, np.arange(6), -1).max(-1)
     by_hand = answers(parameters, view, design, PLAIN)
-    one, two = (judge(parameters, observation, action).log_prob for action in (hold, other))
+    one, two = (judge(parameters, observation, action).log_prob.sum(-1) for action in (hold, other))
     assert np.asarray(one) == pytest.approx(np.asarray(two))
     assert np.asarray(one) == pytest.approx(-np.log1p(np.exp(by_hand.commit)), abs=1e-5)
     hold[:, 0] = 1
     shown = np.where(view.mask, by_hand.choices, -np.inf)
     log_probs = shown[..., 0] - np.log(np.exp(shown).sum(-1))
     wanted = -np.log1p(np.exp(-by_hand.commit)) + np.where(view.exists, log_probs, 0).sum(-1)
-    assert np.asarray(judge(parameters, observation, hold).log_prob) == pytest.approx(wanted, abs=1e-4)
+    found = judge(parameters, observation, hold).log_prob.sum(-1)
+    assert np.asarray(found) == pytest.approx(wanted, abs=1e-4)
 
 
 def test_picks_are_counted_masked_and_near() -> None:

@@ -16,15 +16,16 @@ from trimtab.stream_autoscaling.sure.rollouts import Course, RolloutEnvironment,
 from trimtab.stream_autoscaling.workload.jobs import make_job
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace
 
-# DS2 as its paper has it: it rescales often, which these tests want.
+# In a hurry: it rescales often, which these tests want.
 DESIGN = Design(
     history=6,
     snapshots=3,
     hidden=8,
     base_target=0.75,
-    base_window_s=180.0,
-    base_catch_up_s=0.0,
-    base_tolerance=0.0,
+    base_limit=0.76,
+    base_saving=0.01,
+    base_recent_s=120.0,
+    base_patience_s=0.0,
 )
 DEPLOYMENT = Deployment(history=6, substep_ms=6000)
 JOBS = (make_job("linear:3"), make_job("q5"))
@@ -111,7 +112,7 @@ def test_first_episodes_are_staggered() -> None:
 
 
 def test_labels_are_what_the_teacher_does_and_lead_to_its_rewards() -> None:
-    """A lane that follows its labels for a whole day is the simulator playing DS2, to the last digit."""
+    """A lane that follows its labels is the simulator playing the base rule, to the last digit."""
     jobs, seeds = (make_job("q5"),), 1
     whole = Course(jobs, draw, DEPLOYMENT, make_policy(DESIGN.teacher), span_s=7200.0, sequences=seeds)
     lane = RolloutEnvironment(whole, DESIGN, size=1, staggered=False)

@@ -69,10 +69,6 @@ def test_presets_by_name_and_file(tmp_path) -> None:
     [
         ({"environments": 5}, "choose a multiple of 2"),
         ({"teacher": "ds3"}, "teacher = ds3"),
-        (
-            {"network": {"history": 6, "snapshots": 2}},
-            "base_window_s = 900, but the deployment keeps 720 s",
-        ),
         ({"network": {"history": 60}}, "network.history = 60 intervals, but deployment.history = 6"),
     ],
 )

@@ -113,7 +113,7 @@ def _print_learned(learned: Mapping[str, Any], vertices: Sequence[Mapping[str, A
         ]
         for one in vertices
     ]
-    heads = ["vertex", "DS2 suggests", "likeliest", "next", "then"]
+    heads = ["vertex", "rule suggests", "likeliest", "next", "then"]
     print(f"\n{table_of(heads, rows)}")
     if learned["commit"] is None:
         print("It takes the mean of each vertex's Gaussian, which need not be the likeliest.")
@@ -130,11 +130,11 @@ def _print_learned(learned: Mapping[str, Any], vertices: Sequence[Mapping[str, A
 
 def _commit(commit: Mapping[str, Any]) -> str:
     if not commit["possible"]:
-        return "Nothing may be changed now, so it holds."
+        return "There is nothing to commit to now (a restart is too near, or no rule would act), so it holds."
     does = "would commit" if commit["head_start"] > 0 else "would hold"
     return (
         f"It commits with probability {commit['probability']:.1%} (score {commit['score']:+.2f}, of which "
-        f"{commit['head_start']:+.2f} because DS2 {does}). If it does:"
+        f"{commit['head_start']:+.2f} because the base rule {does}). If it does:"
     )
 
 

@@ -275,6 +275,10 @@ def _train(
         return kept
     if not quiet:
         remark("compiling the engine and the network; this takes a minute or two")
+        if getattr(asked, "lessons", 0) and not asked.lessons_from and not resume:
+            remark(
+                f"collecting {asked.lessons:,} lessons for jobs of each size first; later runs can share them"
+            )
     try:
         with _training_bar(asked, quiet=quiet) as show:
             return trainer.train(

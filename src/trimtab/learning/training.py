@@ -41,6 +41,7 @@ from trimtab.learning.learner import (
     make_baseline,
     make_update,
 )
+from trimtab.learning.lessons import Lessons
 from trimtab.learning.rollouts import Rollout, collect, compiled
 from trimtab.learning.settings import Schedule, TrainingSettings
 from trimtab.learning.weighing import ALTERNATIVES
@@ -66,6 +67,11 @@ class Task(Protocol):
     @property
     def lanes(self) -> Sequence[BatchEnvironment]:
         """Where it plays; two lanes keep host and device busy at once."""
+        ...
+
+    @property
+    def lessons(self) -> Sequence[Lessons]:
+        """What to learn from in place of playing, where there is any; each has shapes of its own."""
         ...
 
     def score(self, parameters: Parameters) -> dict[str, float]:
@@ -176,6 +182,8 @@ class _Training:
     def _iterate(self, schedule: Schedule) -> dict[str, Any]:
         """Play and learn once."""
         seed = split(self._settings.seed, "iteration", self._iteration)
+        if self._task.lessons:
+            return self._study(schedule, seed)
         if schedule.resets:
             for number, lane in enumerate(self._task.lanes):
                 lane.reset(split(seed, "lane", number), schedule.mean_episode_s, imitating=schedule.imitating)
@@ -208,6 +216,28 @@ class _Training:
             "decisions_per_s": rollout.decisions / max(seconds, 1e-9),
             "learning_rate": schedule.learning_rate,
             **found,
+        }
+
+    def _study(self, schedule: Schedule, seed: int) -> dict[str, Any]:
+        """Learn once from every collection of lessons; nothing is played."""
+        started = self._clock()
+        shape = (self._settings.horizon, sum(lane.size for lane in self._task.lanes))
+        found: list[dict[str, float]] = []
+        for number, lessons in enumerate(self._task.lessons):
+            drawn = lessons.drawn(seed=split(seed, "lessons", number), shape=shape)
+            key = _key(split(seed, "collection", number), "learn")
+            self._state, measured = self._reinforce(self._state, drawn, key, schedule)
+            found.append({name: float(value) for name, value in jax.device_get(measured).items()})
+            self._refuse_non_finite(found[-1])
+        studied = len(found) * shape[0] * shape[1]
+        seconds = (self._clock() - started).total_seconds()
+        return {
+            "iteration": self._iteration + 1,
+            "phase": self._settings.algorithm,
+            "decisions": studied,
+            "decisions_per_s": studied / max(seconds, 1e-9),
+            "learning_rate": schedule.learning_rate,
+            **{name: float(np.mean([one[name] for one in found])) for name in found[0]},
         }
 
     def _play(self, schedule: Schedule, key: jax.Array) -> Rollout:
@@ -298,6 +328,8 @@ def _key(seed: int, name: str) -> jax.Array:
 
 def _first_observation(task: Task, settings: TrainingSettings) -> Any:
     """Look once, for names and shapes; every environment begins anew before it is played."""
+    if task.lessons:
+        return {name: rows[:1] for name, rows in task.lessons[0].observations.items()}
     lane = task.lanes[0]
     lane.reset(split(settings.seed, "look"), settings.schedule(0).mean_episode_s)
     return lane.observe()
@@ -316,6 +348,8 @@ def _refuse(task: Task, settings: TrainingSettings, environments: int, observati
         raise SettingsError(
             "anchor and imitation_iterations need a task with a teacher, and this one has none; set both to 0"
         )
+    if task.lessons and (settings.algorithm != "weighing" or settings.imitation_iterations):
+        raise SettingsError("lessons are learned from by algorithm = weighing alone, without imitation")
     if settings.algorithm == "weighing" and not set(ALTERNATIVES) <= set(observation):
         raise SettingsError(
             "algorithm = weighing needs a task that looks ahead for several actions, and this one does not; "

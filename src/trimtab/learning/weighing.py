@@ -29,10 +29,10 @@ def weighing_loss(agent: Agent, weights: Weights) -> Loss:
     def loss(parameters: Parameters, rows: Experience) -> tuple[jax.Array, Metrics]:
         seen = rows.observation
         actions = jnp.moveaxis(seen["alternatives"], 1, 0).astype(rows.action.dtype)
+        offered = jnp.moveaxis(seen["offered"], 1, 0)
         # What does not depend on the action, the network above all, is computed once for all of them.
         judged = jax.vmap(lambda action: agent.judge(parameters, seen, action))(actions)
-        log_prob = judged.log_prob.reshape(*judged.log_prob.shape[:2], -1).sum(-1)
-        offered = jnp.moveaxis(seen["offered"], 1, 0)
+        log_prob = _joined(judged.log_prob, actions[..., 0], offered)
         shares = jax.nn.softmax(jnp.where(offered, log_prob, _MASKED), axis=0) * offered
         gains = jnp.where(offered, jnp.moveaxis(seen["gains"], 1, 0), 0.0)
         looked = rows.weight * offered.any(0)
@@ -48,3 +48,18 @@ def weighing_loss(agent: Agent, weights: Weights) -> Loss:
         return total, metrics
 
     return loss
+
+
+def _joined(log_prob: jax.Array, first: jax.Array, offered: jax.Array) -> jax.Array:
+    """One log-probability for each alternative, [alternatives, batch]; where it has parts, in two stages.
+
+    An action of many parts is one of so many that none has much probability, and an alternative that has but
+    one part would always be likelier. So the first part counts as it is, and of the others only how they
+    compare with those of the alternatives that begin alike.
+    """
+    if log_prob.ndim == 2:
+        return log_prob
+    others = log_prob[..., 1:].sum(-1)
+    alike = (first[:, None] == first[None]) & offered[None]
+    total = jax.nn.logsumexp(jnp.where(alike, others[None], _MASKED), axis=1)
+    return log_prob[..., 0] + others - total

@@ -39,6 +39,7 @@ POLICIES = PolicyBook(
     PREFIX,
     {
         "aws": f"{_RULES}.aws:aws",
+        "banded": f"{_RULES}.banded:banded",
         "dhalion": f"{_RULES}.dhalion:dhalion",
         "ds2": f"{_RULES}.ds2:ds2",
         "flink": f"{_RULES}.flink.rule:flink",

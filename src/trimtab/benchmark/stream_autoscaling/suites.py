@@ -26,6 +26,7 @@ RULES = (
     "reactive",
     "hpa:tuned",
     "ds2:tuned",
+    "banded:tuned",
     "flink:tuned",
     "dhalion:tuned",
     "keda-lag:tuned",

@@ -31,6 +31,7 @@ from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload import Workload
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
 from trimtab.learning.agent import Agent
+from trimtab.learning.lessons import Lessons
 from trimtab.learning.runs import refuse_other_network
 from trimtab.learning.settings import TrainingSettings
 
@@ -156,6 +157,11 @@ class DecimaTask:
             )
             for _ in range(s.lanes)
         ]
+
+    @property
+    def lessons(self) -> Sequence[Lessons]:
+        """None: this wing learns from what it plays."""
+        return ()
 
     def score(self, parameters: Any) -> dict[str, float]:
         """Mean cost over that of the teacher on the same validation workloads, averaged by weight."""

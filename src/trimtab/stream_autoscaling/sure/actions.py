@@ -1,4 +1,4 @@
-"""From answers of a network to parallelism, and back: steps on a ladder around what DS2 suggests.
+"""From answers of a network to parallelism, and back: steps on a ladder around what the base rule suggests.
 
 A rescale restarts the whole job whatever it changes, so there is one decision to commit or to hold, and for
 each vertex where to go if committed. The ladder has every whole number up to 8 and from there steps of an
@@ -14,24 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.stream_autoscaling.heuristics.ds2 import ds2, needed_subtasks
-from trimtab.stream_autoscaling.heuristics.measures import as_parallelism, window
+from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, Weighed, banded
 from trimtab.stream_autoscaling.heuristics.rule import Rule
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
 from trimtab.stream_autoscaling.sure.design import Design
 
 __all__ = ["CHOICES", "Offer", "Suggestion", "decode_action", "encode_action", "ladders", "offer", "rungs"]
-__all__ += ["base_rule", "suggest"]
+__all__ += ["VARIED", "Bands", "bands_of", "base_rule"]
 
 CHOICES = ("as suggested", "a step below", "two steps below", "a step above", "two steps above", "doubled")
 
 
 class Suggestion(NamedTuple):
-    """What DS2 makes of a snapshot."""
+    """What the base rule makes of a snapshot, and rules like it."""
 
     needed: Floats  # [E, V]: subtasks that would be busy all the time; NaN where nobody knows
     parallelism: Integers  # [E, V]
     commits: Flags  # [E]: it would change something
+    worth: Flags  # [E]: one of the rules like it would
 
 
 class Offer(NamedTuple):
@@ -42,29 +42,54 @@ class Offer(NamedTuple):
     may_commit: Flags  # [E]
 
 
-def suggest(snapshot: Snapshot, design: Design) -> Suggestion:
-    """DS2's answer, from true processing rates; a vertex without complete metrics is never scaled down."""
-    seen = window(snapshot, design.base_window_s)
-    needed = needed_subtasks(snapshot, seen, target=design.base_target, catch_up_s=design.base_catch_up_s)
-    answer, now = as_parallelism(needed, snapshot), snapshot.parallelism
-    parallelism = np.where(_known(snapshot), answer, np.maximum(answer, now))
-    parallelism = np.where(snapshot.graph.exists, parallelism, 0)
-    acts = (base_rule(design).begin(snapshot.graph).decide(snapshot) != now).any(1)
-    commits = acts & (parallelism != now).any(1) & _free(snapshot)
-    return Suggestion(needed * design.base_target, parallelism, commits)
+VARIED = ("target", "limit", "saving", "patience_s")
+"""Settings in which rules like the base rule differ from it."""
+
+
+def bands_of(design: Design) -> dict[str, Any]:
+    """Settings of the base rule and of rules like it, [rules] each; what does not differ is one number.
+
+    The base rule first; then those that aim at another utilisation, one that would rather wait, and one that
+    waits for nothing.
+    """
+    base = design.base
+    above, saving, patience_s = base["limit"] - base["target"], base["saving"], base["patience_s"]
+    rules = [(target, above, saving, patience_s) for target in (base["target"], *design.band_targets)]
+    rules += [(base["target"], above + 0.15, 0.4, patience_s), (base["target"], above - 0.05, 0.08, 0.0)]
+    target, above, *others = np.array(rules).T
+    return {**base, **dict(zip(VARIED, (target, target + above, *others), strict=True))}
+
+
+class Bands:
+    """The base rule and rules like it, for some jobs."""
+
+    def __init__(self, graph: Graph, design: Design) -> None:
+        bands = bands_of(design)
+        self._rules = [
+            BandedDecider(graph, {**bands, **{name: bands[name][k] for name in VARIED}})
+            for k in range(len(bands["target"]))
+        ]
+
+    def weigh(self, snapshot: Snapshot) -> list[Weighed]:
+        """What each makes of a snapshot."""
+        measured = self._rules[0].measure(snapshot)
+        return [rule.weigh(snapshot, measured) for rule in self._rules]
+
+    def suggest(self, snapshot: Snapshot) -> Suggestion:
+        """The base rule's answer; a vertex without complete metrics is never scaled down."""
+        found, now = self.weigh(snapshot), snapshot.parallelism
+        base = found[0]
+        parallelism = np.where(_known(snapshot), base.goal, np.maximum(base.goal, now))
+        parallelism = np.where(snapshot.graph.exists, parallelism, 0)
+        commits = base.commits & (parallelism != now).any(1) & _free(snapshot)
+        worth = np.any([one.commits & (one.goal != now).any(1) for one in found], axis=0)
+        return Suggestion(base.needed, parallelism, commits, worth | commits)
 
 
 @cache
 def base_rule(design: Design) -> Rule:
-    """The rule whose suggestions are stepped around; it needs to remember nothing."""
-    return ds2().with_values(
-        {
-            "target": design.base_target,
-            "window_s": design.base_window_s,
-            "catch_up_s": design.base_catch_up_s,
-            "tolerance": design.base_tolerance,
-        }
-    )
+    """The rule whose suggestions are stepped around; it remembers nothing."""
+    return banded().with_values(design.base)
 
 
 @cache
@@ -108,6 +133,7 @@ def ladders(graph: Graph) -> Integers:
 def offer(snapshot: Snapshot, suggestion: Suggestion, ladder: Integers) -> Offer:
     """The parallelism behind every choice, and which choices there are.
 
+    There is nothing to commit to where no rule like the base rule would.
     Left out are choices that equal an earlier one, that exceed the slots, or that would scale down a
     vertex without complete metrics. What is suggested is always there.
     """
@@ -128,7 +154,8 @@ def offer(snapshot: Snapshot, suggestion: Suggestion, ladder: Integers) -> Offer
     known = _known(snapshot)[..., None] | (values >= snapshot.parallelism[..., None])
     mask = fresh & fits & known & graph.exists[..., None]
     mask[..., 0] = True
-    return Offer(np.where(graph.exists[..., None], values, 0), mask, _free(snapshot) & graph.exists.any(1))
+    may_commit = _free(snapshot) & graph.exists.any(1) & suggestion.worth
+    return Offer(np.where(graph.exists[..., None], values, 0), mask, may_commit)
 
 
 def _slot_cap(snapshot: Snapshot) -> Integers:

@@ -102,17 +102,17 @@ def _drawn(found: Answers, exists: jax.Array, key: jax.Array, design: Design) ->
 
 
 def _residual(found: Answers, action: jax.Array, exists: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Log-probability and entropy of (commit or hold, choices): who holds has chosen nothing."""
+    """Log-probabilities and entropies, [B, 2]: of commit or hold, and of all choices, none if held."""
     commits = action[:, 0] > 0
     log_commit, log_hold = jax.nn.log_sigmoid(found.commit), jax.nn.log_sigmoid(-found.commit)
     log_probs = allowed_log_probs(found.choices, found.mask)
     chosen = jnp.where(exists, choice_log_prob(log_probs, action[:, 1:]), 0.0).sum(-1)
-    log_prob = jnp.where(commits, log_commit + chosen, log_hold)
     chance = jax.nn.sigmoid(found.commit)
     of_choices = jnp.where(exists, choice_entropy(log_probs), 0.0).sum(-1)
     # Where nothing may be committed its logarithm is -1e9 and its chance 0: the product is 0.
-    entropy = -chance * log_commit - (1 - chance) * log_hold + chance * of_choices
-    return log_prob, entropy
+    of_gate = -chance * log_commit - (1 - chance) * log_hold
+    log_prob = jnp.stack([jnp.where(commits, log_commit, log_hold), jnp.where(commits, chosen, 0.0)], axis=-1)
+    return log_prob, jnp.stack([of_gate, chance * of_choices], axis=-1)
 
 
 def _gaussian(found: Answers, action: jax.Array, exists: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -124,7 +124,7 @@ def _gaussian(found: Answers, action: jax.Array, exists: jax.Array) -> tuple[jax
 
 
 def _doubting(parameters: Any, factor: float) -> Any:
-    """Flatter scores beside the head start of DS2, which stays."""
+    """Flatter scores beside the head start of the base rule, which stays."""
     actor = dict(parameters["actor"])
     for head in ("score", "commit"):
         last = {name: factor * values for name, values in actor[head][-1].items()}

@@ -2,7 +2,7 @@
 
 Everything runs on numpy, from one snapshot of one job. To see what moved a decision, one feature is set to 0
 in the whole window and the network is asked again: if its score falls, the feature spoke for the decision.
-What DS2 suggests stays as it is meanwhile; its head start is told apart.
+What the base rule suggests stays as it is meanwhile; its head start is told apart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trimtab.stream_autoscaling.sure.sampling import subgraphs
 
 __all__ = ["Choice", "Commit", "Explanation", "Influence", "Look", "Opinion", "explain", "opinion_of"]
 
-# A Gaussian reaches every parallelism up to the double; the steps around DS2 are as many as this at most.
+# A Gaussian reaches every parallelism up to the double; of the steps around a suggestion there are so many.
 _MOST_CHOICES = len(CHOICES)
 
 
@@ -38,7 +38,7 @@ class Commit(NamedTuple):
     score: float | None
     """Log of the odds; None where nothing may be changed."""
     head_start: float
-    """What of the score is there because DS2 would commit (or, below 0, would hold)."""
+    """What of the score is there because the base rule would commit (or, below 0, would hold)."""
 
 
 class Choice(NamedTuple):
@@ -48,7 +48,7 @@ class Choice(NamedTuple):
     probability: float
     chosen: bool
     step: str
-    """Where it lies from DS2's suggestion; empty for the published action, which knows no suggestion."""
+    """Where it lies from the base rule's suggestion; empty for the published action, which knows none."""
 
 
 class Influence(NamedTuple):
@@ -78,8 +78,10 @@ class Explanation(NamedTuple):
     """One decision of a trained policy; lists by vertex, then the likeliest, strongest or oldest first."""
 
     wanted: Integers  # [V]
-    suggested: Integers  # [V]: by DS2
-    needed: Floats  # [V]: subtasks that DS2 foresees to be busy all the time; NaN where nobody knows
+    suggested: Integers  # [V]: by the base rule
+    needed: (
+        Floats  # [V]: subtasks that the base rule foresees to be busy all the time; NaN where nobody knows
+    )
     commit: Commit | None  # None: the published action has no such question
     choices: list[list[Choice]]
     influences: list[Influence]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot, slots_taken
-from trimtab.stream_autoscaling.sure.actions import Offer, Suggestion, ladders, offer, suggest
+from trimtab.stream_autoscaling.sure.actions import Bands, Offer, Suggestion, ladders, offer
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.encoders import encoder_of
 
@@ -30,7 +30,7 @@ FEATURES = (
     "parallelism",
     "parallelism against the most",
     "service time",
-    "load, as DS2 sees it",
+    "load, as the base rule sees it",
     "suggestion against parallelism",
     "input buffers full",
     "records that came against records sent",
@@ -69,7 +69,7 @@ class View(NamedTuple):
     choices: NDArray[np.int32]  # [E, V, choices]: parallelism behind each
     mask: Flags  # [E, V, choices]
     may_commit: Flags  # [E]
-    base_commits: Flags  # [E]: DS2 would
+    base_commits: Flags  # [E]: the base rule would
     luck: NDArray[np.uint32]  # [E]: of the sampler
 
 
@@ -92,6 +92,7 @@ class FeatureHistory:
         self._graph, self._design = graph, design
         self._ring = np.zeros((size, 2 * design.history, vertices, len(FEATURES)), np.float16)
         self._seen = 0
+        self._bands = Bands(graph, design)
         self._ladder = ladders(graph)
         self._hops = hops_of(graph, design.hops)
         coupled = encoder_of(design.history_encoder).coupled
@@ -99,8 +100,8 @@ class FeatureHistory:
 
     def see(self, snapshot: Snapshot, luck: NDArray[np.uint32] | None = None) -> Seen:
         """Take in the newest interval; show everything that is known. The window is a view: copy to keep."""
-        design, length = self._design, self._design.history
-        suggestion = suggest(snapshot, design)
+        length = self._design.history
+        suggestion = self._bands.suggest(snapshot)
         offered = offer(snapshot, suggestion, self._ladder)
         newest = features_of(snapshot, suggestion)
         place = self._seen % length
@@ -138,7 +139,7 @@ def _own_luck(snapshot: Snapshot) -> NDArray[np.uint32]:
 
 
 def _needed(snapshot: Snapshot, suggestion: Suggestion) -> Floats:
-    """Busy subtasks that DS2 foresees; where it knows nothing, those that are busy now."""
+    """Busy subtasks that the base rule foresees; where it knows nothing, those that are busy now."""
     samples = snapshot.samples
     busy = np.where(samples.complete[:, -1], samples.busy[:, -1], 0.0) * snapshot.parallelism
     needed = np.where(np.isnan(suggestion.needed), busy, suggestion.needed)

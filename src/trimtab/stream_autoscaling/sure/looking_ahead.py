@@ -8,25 +8,29 @@ luck are inputs that no decision changes, so the difference is an input-dependen
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from trimtab.stream_autoscaling.problem import Floats, Integers, StreamPolicy, allowed
+from trimtab.stream_autoscaling.problem import Decider, Floats, Graph, Integers, StreamPolicy, allowed
 from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
 
-__all__ = ["gains", "returns"]
+__all__ = ["Begin", "gains", "returns"]
+
+Begin = Callable[[Graph], Decider]
 
 
 def returns(
-    simulator: StreamSimulator, rows: Integers, wanted: Integers, rule: StreamPolicy, intervals: int
+    simulator: StreamSimulator, rows: Integers, wanted: Integers, begin: Begin, intervals: int
 ) -> Floats:
     """Reward of so many intervals after asking for each alternative, [rows, alternatives].
 
-    `wanted` [rows, alternatives, V] is what is asked for first; from then on the rule decides, which must
-    remember nothing.
+    `wanted` [rows, alternatives, V] is what is asked for first. From then on decides whoever `begin` gives
+    for the graph of all lives, alternatives of a row side by side; it takes over in mid-flight.
     """
     each = wanted.shape[1]
     lives = simulator.copied(np.repeat(rows, each))
-    decider = rule.begin(lives.graph)
+    decider = begin(lives.graph)
     asked = wanted.reshape(-1, wanted.shape[2])
     total = np.zeros(len(asked))
     for _ in range(intervals):
@@ -50,6 +54,6 @@ def gains(
     found = np.zeros(simulator.size)
     if not rows.size:
         return found
-    both = returns(simulator, rows, np.stack([ours[rows], theirs[rows]], axis=1), rule, intervals)
+    both = returns(simulator, rows, np.stack([ours[rows], theirs[rows]], axis=1), rule.begin, intervals)
     found[rows] = both[:, 0] - both[:, 1]
     return found

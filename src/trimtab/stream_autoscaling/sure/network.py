@@ -4,7 +4,8 @@
                                    +-- mean, maximum --> job -----------------> commit or hold
     newest interval, what is to come --> critic (in training only)
 
-Scores are added to a head start for what DS2 would do, so a network that says nothing is DS2.
+Scores are added to a head start for what the base rule would do (`heuristics.banded`), so a network that says
+nothing is that rule.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ JOB_FEATURES = (
     "largest utilisation foreseen as it is",
     "largest utilisation foreseen as suggested",
     "slots suggested against now",
-    "DS2 commits",
+    "base rule commits",
 )
 _CRITIC = 64
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,25 @@ from trimtab.core.environment import BatchOutcome
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import exponential, hash_counters, integers, split, uniform
 from trimtab.stream_autoscaling.deployment import Deployment
-from trimtab.stream_autoscaling.heuristics.measures import as_parallelism
+from trimtab.stream_autoscaling.heuristics.banded import BandedDecider
 from trimtab.stream_autoscaling.job import Job
-from trimtab.stream_autoscaling.problem import Decider, Flags, Integers, Snapshot, StreamPolicy, allowed
+from trimtab.stream_autoscaling.problem import (
+    Decider,
+    Flags,
+    Integers,
+    Snapshot,
+    StreamPolicy,
+    allowed,
+)
 from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
-from trimtab.stream_autoscaling.sure.actions import base_rule, decode_action, encode_action
+from trimtab.stream_autoscaling.sure.actions import (
+    VARIED,
+    Bands,
+    bands_of,
+    base_rule,
+    decode_action,
+    encode_action,
+)
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.features import FeatureHistory, Seen
 from trimtab.stream_autoscaling.sure.looking_ahead import gains, returns
@@ -56,10 +71,10 @@ class Course:
     """Practise the episodes of so many seeds only; 0: ever new ones."""
     look_ahead: int = 0
     """Rewards are what a decision earns more than the base rule's over so many intervals; 0: what comes."""
-    alternatives: tuple[float, ...] = ()
-    """Utilisations to commit at, beside holding and the suggestion: each is looked at where chance has it."""
+    weighs: bool = False
+    """Look ahead for what rules like the base rule would do, where chance has it."""
     weighed_share: float = 0.1
-    """Share of the decisions whose alternatives are looked at."""
+    """Share of the decisions whose alternatives are looked at, if there is something to choose."""
 
 
 class RolloutEnvironment:
@@ -165,6 +180,7 @@ class _Shard:
             self._simulator = StreamSimulator(jobs, traces, self._course.deployment, seeds=seeds)
         self._begin(np.ones(self._size, bool), traces, seeds, factors)
         self._history = FeatureHistory(self._simulator.graph, self._design)
+        self._bands = Bands(self._simulator.graph, self._design)
         self._teacher: Decider = self._course.teacher.begin(self._simulator.graph)
         self._seen: Seen | None = None
 
@@ -183,16 +199,20 @@ class _Shard:
         if self._labelled or self._imitating:
             wanted = allowed(snapshot, self._teacher.decide(snapshot))
         shown["teacher"] = encode_action(wanted, snapshot, seen.offer, self._design)
-        if self._course.alternatives:
+        if self._course.weighs:
             shown |= self._weighed(snapshot, seen)
         return shown
 
     def _weighed(self, snapshot: Snapshot, seen: Seen) -> dict[str, NDArray[Any]]:
-        """Alternatives and what they earn (see `learning.weighing`), for some environments."""
-        course, design = self._course, self._design
-        targets = course.alternatives
-        wanted = [snapshot.parallelism, seen.suggestion.parallelism]
-        wanted += [as_parallelism(seen.suggestion.needed / target, snapshot) for target in targets]
+        """Alternatives and what they earn (see `learning.weighing`), for some environments.
+
+        The alternatives are what rules like the base rule do now, and what each earns if that rule goes on:
+        a decision alone could hardly be judged, since whoever holds for a minute and then does the same as
+        who did not has lost or gained next to nothing. All that hold now are one alternative, the first; it
+        earns what the base rule does where that holds, and what the others do on average where it does not.
+        """
+        course, design, now = self._course, self._design, snapshot.parallelism
+        wanted = [np.where(one.commits[:, None], one.goal, now) for one in self._bands.weigh(snapshot)]
         actions = np.stack([encode_action(one, snapshot, seen.offer, design) for one in wanted], axis=1)
         done = np.stack(
             [
@@ -201,9 +221,11 @@ class _Shard:
             ],
             axis=1,
         )
-        offered = np.ones(done.shape[:2], bool)
+        holds = (done == now[:, None]).all(2)
+        fresh = ~holds
         for k in range(1, len(wanted)):
-            offered[:, k] = (done[:, :k] != done[:, k, None]).any(2).all(1)
+            fresh[:, k] &= (done[:, :k] != done[:, k, None]).any(2).all(1)
+        offered = np.concatenate([holds.any(1)[:, None], fresh], axis=1)
         places = np.arange(self._size) + self._groups[0] * self._rollouts
         chance = uniform(split(self._seed, "weighed"), places, self._steps) < course.weighed_share
         chosen = np.zeros(self._size, bool) if self._imitating else chance & (offered.sum(1) > 1)
@@ -211,9 +233,16 @@ class _Shard:
         earned = np.zeros(offered.shape, np.float32)
         rows = np.flatnonzero(chosen)
         if rows.size:
-            found = returns(self._playing, rows, done[rows], base_rule(design), course.look_ahead)
-            earned[rows] = found - found[:, :1]
-        return {"alternatives": actions, "offered": offered, "gains": earned}
+            bands = bands_of(design)
+            tiled = {name: np.tile(bands[name], len(rows)) for name in VARIED}
+            begin = partial(BandedDecider, values={**bands, **tiled})
+            found = returns(self._playing, rows, done[rows], begin, course.look_ahead)
+            found -= found[:, :1]
+            held = holds[rows]
+            waiting = (found * held).sum(1) / np.maximum(held.sum(1), 1)
+            earned[rows] = np.concatenate([np.where(held[:, 0], 0.0, waiting)[:, None], found], axis=1)
+        hold = np.zeros_like(actions[:, :1])
+        return {"alternatives": np.concatenate([hold, actions], axis=1), "offered": offered, "gains": earned}
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Flags]:
         if self._seen is None:
@@ -222,7 +251,7 @@ class _Shard:
         simulator = self._playing
         snapshot = simulator.snapshot()
         wanted = decode_action(actions, snapshot, self._seen.offer, self._design)
-        judged = self._course.look_ahead > 0 and not self._course.alternatives and not self._imitating
+        judged = self._course.look_ahead > 0 and not self._course.weighs and not self._imitating
         rewards = self._gains(snapshot, wanted) if judged else None
         outcome = simulator.step(wanted)
         self._seen = None

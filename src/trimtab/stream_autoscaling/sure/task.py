@@ -14,6 +14,7 @@ from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.learning.agent import Agent
+from trimtab.learning.lessons import Lessons
 from trimtab.learning.runs import refuse_other_network
 from trimtab.learning.settings import TrainingSettings
 from trimtab.stream_autoscaling.deployment import Deployment
@@ -27,6 +28,7 @@ from trimtab.stream_autoscaling.sure.agent import sure_agent
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.encoders import encoder_of
 from trimtab.stream_autoscaling.sure.features import FeatureHistory
+from trimtab.stream_autoscaling.sure.lessons import by_size
 from trimtab.stream_autoscaling.sure.network import FUTURE_FEATURES
 from trimtab.stream_autoscaling.sure.policy import SurePolicy
 from trimtab.stream_autoscaling.sure.rollouts import TRAINING_SEEDS, Course, RolloutEnvironment, shards_of
@@ -48,7 +50,8 @@ class NetworkSettings(Settings):
         description="sampler, random, full, gru, or a rival: deepwave, dream, tvw-rl, astgcn, ccrnn.",
     )
     actions: Literal["residual", "gaussian"] = Field(
-        default="residual", description="Steps around DS2's suggestion, or the published p + round(a p)."
+        default="residual",
+        description="Steps around the base rule's suggestion, or the published p + round(a p).",
     )
     history: int = Field(default=60, ge=2, le=1440, description="Intervals looked back.")
     hidden: int = Field(default=32, ge=4, le=512, description="Width of the hidden layers.")
@@ -63,19 +66,29 @@ class NetworkSettings(Settings):
     volume_weight: float = Field(default=0.0, ge=0, le=100, description="Of the latents' log density.")
     information_weight: float = Field(default=1e-2, ge=0, le=100, description="Of the mutual information.")
     suggestion_score: float = Field(
-        default=4.0, ge=0, le=100, description="Head start of what DS2 suggests for a vertex."
+        default=4.0, ge=0, le=100, description="Head start of what the base rule suggests for a vertex."
     )
     commit_score: float = Field(
-        default=3.0, ge=0, le=100, description="Head start of committing where DS2 would, and holding else."
+        default=3.0, ge=0, le=100, description="Head start of doing as the base rule does."
     )
     largest_score: float = Field(default=8.0, gt=0, le=1000, description="Bound of what the network adds.")
-    base_target: float = Field(default=0.65, gt=0, le=1, description="Utilisation DS2 aims at.")
-    base_window_s: float = Field(default=900.0, ge=1, le=86_400, description="Metrics DS2 looks at.")
-    base_catch_up_s: float = Field(
-        default=300.0, ge=0, le=86_400, description="DS2 catches up with what waits in so long; 0: never."
+    base_target: float = Field(default=0.65, gt=0, le=1, description="Utilisation the base rule aims at.")
+    base_limit: float = Field(default=0.85, gt=0, le=10, description="It scales up above this utilisation.")
+    base_saving: float = Field(default=0.15, ge=0, le=1, description="It scales down to save such a share.")
+    base_memory_s: float = Field(
+        default=1800.0, ge=1, le=86_400, description="It keeps room for the highest rate of so long."
     )
-    base_tolerance: float = Field(
-        default=0.5, ge=0, le=10, description="DS2 holds while every vertex is off by no more than this."
+    base_recent_s: float = Field(default=1800.0, ge=1, le=86_400, description="It averages rates over this.")
+    base_window_s: float = Field(default=900.0, ge=1, le=86_400, description="Metrics behind its capacity.")
+    base_catch_up_s: float = Field(
+        default=300.0, ge=1, le=86_400, description="It catches up with what waits in so long."
+    )
+    base_patience_s: float = Field(
+        default=2700.0, ge=0, le=86_400, description="It does not scale down for so long after a restart."
+    )
+    band_targets: tuple[float, ...] = Field(
+        default=(0.58, 0.72, 0.8),
+        description="Utilisations that other rules aim at: where none of all would act, nothing is done.",
     )
     straight_through: bool = Field(
         default=True, description="Off: no gradient of the reward reaches the sampler (published defect)."
@@ -101,20 +114,25 @@ class SureSettings(Settings):
     deployment: Deployment = Field(default=Deployment(), description="Where the jobs run, and what is good.")
     network: NetworkSettings = Field(default=NetworkSettings(), description="The design of the network.")
     training: TrainingSettings = Field(default=TrainingSettings(), description="The learning algorithm.")
-    teacher: str = Field(default="", description="Rule to begin from; empty: the DS2 of network.base_*.")
+    teacher: str = Field(default="", description="Rule to begin from; empty: that of network.base_*.")
     span_h: float = Field(default=6.0, gt=0, le=24 * 366, description="Hours of a training episode.")
     look_ahead_h: float = Field(
         default=0.0,
         ge=0,
         le=24,
-        description="Judge a decision by what it earns in so many hours if DS2 takes over; 0: do not.",
-    )
-    alternatives: tuple[float, ...] = Field(
-        default=(),
-        description="Utilisations to commit at that algorithm = weighing looks at, beside holding and DS2's.",
+        description="Judge a decision by so many hours, the base rule deciding after it; 0: do not.",
     )
     weighed_share: float = Field(
         default=0.1, gt=0, le=1, description="Share of the decisions whose alternatives are looked at."
+    )
+    lessons: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="Look ahead so often for jobs of each size, then learn from that; 0: while playing.",
+    )
+    lessons_from: str = Field(
+        default="", description="Folder with the lessons of an earlier run; empty: collect them."
     )
     start_spread: float = Field(
         default=1.0, ge=0, le=4, description="Episodes begin off the right parallelism by up to 2 to this."
@@ -141,9 +159,12 @@ def check_settings(settings: SureSettings) -> None:
     design = _design(settings)
     encoder_of(design.history_encoder)
     _teacher(settings, design)
-    if (settings.training.algorithm == "weighing") != bool(settings.alternatives and settings.look_ahead_h):
+    if settings.training.algorithm == "weighing" and not settings.look_ahead_h:
+        raise SettingsError("training.algorithm = weighing looks ahead; set look_ahead_h")
+    if settings.lessons and settings.training.algorithm != "weighing":
         raise SettingsError(
-            "training.algorithm = weighing goes together with look_ahead_h and alternatives; set all, or none"
+            f"lessons = {settings.lessons} needs training.algorithm = weighing, not "
+            f"{settings.training.algorithm}; set it, or lessons = 0"
         )
     if settings.look_ahead_h and settings.training.baseline != "foreseen":
         raise SettingsError(
@@ -156,12 +177,6 @@ def check_settings(settings: SureSettings) -> None:
         raise SettingsError(
             f"network.history = {design.history} intervals, but deployment.history = "
             f"{settings.deployment.history}; raise that"
-        )
-    kept_s = settings.deployment.history * settings.deployment.interval_s
-    if design.base_window_s > kept_s:
-        raise SettingsError(
-            f"network.base_window_s = {design.base_window_s:g}, but the deployment keeps {kept_s} s "
-            "of metrics; lower it, or raise deployment.history"
         )
 
 
@@ -180,9 +195,11 @@ def _teacher(settings: SureSettings, design: Design) -> StreamPolicy:
 class SureTask:
     """Satisfies `trimtab.learning.training.Task`."""
 
-    def __init__(self, settings: SureSettings, *, start: Bundle | None = None) -> None:
+    def __init__(
+        self, settings: SureSettings, *, start: Bundle | None = None, lessons: Sequence[Lessons] = ()
+    ) -> None:
         check_settings(settings)
-        self.settings = settings
+        self.settings, self.lessons = settings, lessons
         self.design = _design(settings)
         self.agent: Agent = sure_agent(
             self.design,
@@ -209,21 +226,9 @@ class SureTask:
     @cached_property
     def _lanes(self) -> Sequence[RolloutEnvironment]:
         s = self.settings
-        course = Course(
-            self.jobs,
-            self._training_trace,
-            s.deployment,
-            _teacher(s, self.design),
-            span_s=3600 * s.span_h,
-            start_spread=s.start_spread,
-            sequences=s.sequences,
-            look_ahead=round(3600 * s.look_ahead_h / s.deployment.interval_s),
-            alternatives=s.alternatives,
-            weighed_share=s.weighed_share,
-        )
         return [
             RolloutEnvironment(
-                course,
+                self.course(self.jobs),
                 self.design,
                 size=s.environments,
                 rollouts=s.rollouts,
@@ -233,6 +238,22 @@ class SureTask:
             )
             for _ in range(s.lanes)
         ]
+
+    def course(self, jobs: Sequence[Job]) -> Course:
+        """What is practised, of these jobs."""
+        s = self.settings
+        return Course(
+            tuple(jobs),
+            self._training_trace,
+            s.deployment,
+            _teacher(s, self.design),
+            span_s=3600 * s.span_h,
+            start_spread=s.start_spread,
+            sequences=s.sequences,
+            look_ahead=round(3600 * s.look_ahead_h / s.deployment.interval_s),
+            weighs=s.training.algorithm == "weighing",
+            weighed_share=s.weighed_share,
+        )
 
     def _training_trace(self, job: Job, seed: int) -> RateTrace:
         return draw_trace(self.settings.trace, job, seed=seed, part="training")
@@ -255,7 +276,7 @@ class SureTask:
         return found | {f"job_{number}": float(one) for number, one in enumerate(by_job)}
 
     def validated(self, parameters: Any) -> list[dict[str, float]]:
-        """What became of every validation episode, all of one job side by side."""
+        """What became of every validation episode, those of one job after those of another."""
         return [episode.metrics() for episode in self._played(_Best(self._best, parameters, self.design))]
 
     def describe(self) -> dict[str, Any]:
@@ -275,13 +296,19 @@ class SureTask:
         return [episode.metrics() for episode in self._played(_teacher(self.settings, self.design))]
 
     def _played(self, policy: StreamPolicy) -> list[Episode]:
+        """Validation episodes, in the order of the jobs; played by size, for padding costs time."""
         s = self.settings
         seeds = range(TRAINING_SEEDS, TRAINING_SEEDS + s.validation)
-        jobs = [job for job in self.jobs for _ in seeds]
-        traces = [
-            draw_trace(s.trace, job, seed=seed, part="validation") for job in self.jobs for seed in seeds
-        ]
-        return simulate(policy, jobs, traces, s.deployment, seeds=list(seeds) * len(self.jobs))
+        found: dict[int, list[Episode]] = {}
+        for jobs in by_size(self.jobs):
+            each = [job for job in jobs for _ in seeds]
+            traces = [
+                draw_trace(s.trace, job, seed=seed, part="validation") for job in jobs for seed in seeds
+            ]
+            played = simulate(policy, each, traces, s.deployment, seeds=list(seeds) * len(jobs))
+            for place, job in enumerate(jobs):
+                found[id(job)] = played[place * len(seeds) : (place + 1) * len(seeds)]
+        return [episode for job in self.jobs for episode in found[id(job)]]
 
 
 class _Best:

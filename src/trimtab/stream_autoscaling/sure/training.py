@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimtab.core.bundle import Bundle, save_bundle
+from trimtab.core.errors import SettingsError
+from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
+from trimtab.learning.lessons import Lessons
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
 from trimtab.stream_autoscaling.sure.design import design_from
+from trimtab.stream_autoscaling.sure.lessons import by_size, collect_lessons
 from trimtab.stream_autoscaling.sure.policy import make_bundle
 from trimtab.stream_autoscaling.sure.task import SureSettings, SureTask
 
@@ -34,8 +38,29 @@ def train_sure(
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
     texts = {ASKED_FOR: settings_as_toml(settings)}
     task = SureTask(settings, start=start)
+    if settings.lessons:
+        task.lessons = _lessons(task, Path(settings.lessons_from or f"{folder}-lessons"))
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
+
+
+def _lessons(task: SureTask, folder: Path) -> list[Lessons]:
+    """Lessons of all jobs, by size; those that are not in the folder yet are collected into it."""
+    found: list[Lessons] = []
+    for jobs in by_size(task.jobs):
+        path = folder / f"{'+'.join(job.name for job in jobs)}.npz"
+        if not path.exists():
+            settings, seed = task.settings, split(task.settings.training.seed, path.stem)
+            collect_lessons(task.course(jobs), task.design, settings.lessons, seed=seed).save(path)
+        lessons = Lessons.load(path)
+        intervals = lessons.observations["window"].shape[1]
+        if intervals != task.design.history:
+            raise SettingsError(
+                f"{path}: lessons with a history of {intervals} intervals, and the network looks back "
+                f"{task.design.history}; set network.history, or collect other lessons"
+            )
+        found.append(lessons)
+    return found
 
 
 def save_bundle_of_run(run: RunFolder, name: str) -> Path:

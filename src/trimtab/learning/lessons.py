@@ -1,0 +1,85 @@
+"""Situations that were looked at ahead, kept to be learned from again and again, by any number of agents.
+
+A look ahead costs far more than a step of gradient descent, and what it finds does not depend on who asks.
+So what several actions would have earned (see `weighing`) is collected once and saved; agents of different
+designs, or seeds, then learn from the same lessons. Those of one collection have the same shapes.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.errors import TrimtabError
+from trimtab.core.randomness import integers, split
+from trimtab.learning.rollouts import Rollout
+from trimtab.learning.weighing import ALTERNATIVES
+
+__all__ = ["Lessons"]
+
+
+class Lessons:
+    """Observations with alternatives and what they earn, one row each.
+
+    >>> lessons = Lessons(
+    ...     {
+    ...         "alternatives": np.zeros((3, 2, 1)),
+    ...         "offered": np.ones((3, 2), bool),
+    ...         "gains": np.zeros((3, 2)),
+    ...         "seen": np.arange(3),
+    ...     }
+    ... )
+    >>> len(lessons), lessons.drawn(seed=1, shape=(4, 5)).observation["seen"].shape
+    (3, (4, 5))
+    """
+
+    def __init__(self, observations: Mapping[str, NDArray[Any]]) -> None:
+        missing = [name for name in ALTERNATIVES if name not in observations]
+        if missing:
+            raise TrimtabError(f"lessons without {', '.join(missing)}; collect them anew")
+        self.observations = dict(observations)
+
+    @staticmethod
+    def joined(parts: Sequence["Lessons"]) -> "Lessons":
+        """All of several collections with the same shapes."""
+        names = parts[0].observations
+        return Lessons({name: np.concatenate([one.observations[name] for one in parts]) for name in names})
+
+    def __len__(self) -> int:
+        return len(self.observations["gains"])
+
+    def drawn(self, *, seed: int, shape: tuple[int, int]) -> Rollout:
+        """So many lessons, drawn with replacement, as if they had just been played: [time, environments]."""
+        places = (np.arange(shape[0])[:, None], np.arange(shape[1])[None])
+        picks = integers(split(seed, "lessons"), *places, high=len(self))
+        nothing = np.zeros(shape, np.float32)
+        action = np.zeros((*shape, self.observations["alternatives"].shape[-1]), np.int32)
+        return Rollout(
+            observation={name: rows[picks] for name, rows in self.observations.items()},  # pyright: ignore[reportArgumentType]
+            action=action,  # pyright: ignore[reportArgumentType]
+            log_prob=nothing,  # pyright: ignore[reportArgumentType]
+            value=nothing,  # pyright: ignore[reportArgumentType]
+            last_value=nothing[0],  # pyright: ignore[reportArgumentType]
+            rewards=nothing,
+            elapsed_s=nothing,
+            ended=np.zeros(shape, bool),
+            valid=np.ones(shape, bool),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write one file, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial.npz")
+        np.savez(partial, allow_pickle=False, **self.observations)
+        partial.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> "Lessons":
+        """Read what `save` wrote."""
+        try:
+            with np.load(path) as kept:
+                return Lessons({name: kept[name] for name in kept.files})
+        except (OSError, ValueError) as error:
+            raise TrimtabError(f"{path}: no lessons ({error}); collect them anew") from None

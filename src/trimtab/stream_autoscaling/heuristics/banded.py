@@ -1,0 +1,231 @@
+"""DS2 behind a band: what is needed as DS2 computes it, and a commit only where it is worth a restart.
+
+DS2 acts on any difference, and every restart stops the whole job. Here the job is left alone while it is
+within a band: no vertex is about to be busier than `limit`, and going back would save less than `saving` of
+all subtasks. Scaling down keeps room for the highest rate of the last while (`memory_s`), as the
+stabilisation window of Kubernetes does, and waits after a restart. Nothing is remembered from decision to
+decision, so the rule can take over any job in mid-flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.core.policy import Parameter
+from trimtab.stream_autoscaling.heuristics.measures import (
+    as_parallelism,
+    intervals_in,
+    latest,
+    mean,
+    output_ratios,
+    target_rates,
+    true_rates,
+    window,
+)
+from trimtab.stream_autoscaling.heuristics.rule import Rule
+from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
+
+__all__ = ["BandedDecider", "Measured", "Weighed", "banded"]
+
+_MOST_ROOM, _MOST_CATCHING_UP = 4.0, 1.0
+
+
+def banded() -> Rule:
+    """DS2's parallelism, set only when a vertex gets too busy or enough subtasks would be saved."""
+    return Rule(
+        "banded",
+        BandedDecider,
+        (
+            Parameter(
+                "target",
+                0.75,
+                "utilisation to aim at",
+                (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9),
+                low=0.05,
+                high=1.0,
+            ),
+            Parameter(
+                "limit",
+                0.9,
+                "utilisation of the busiest vertex above which the job is scaled up",
+                (0.8, 0.85, 0.9, 0.95, 1.0, 1.1),
+                low=0.05,
+                high=10.0,
+            ),
+            Parameter(
+                "saving",
+                0.2,
+                "share of all subtasks that must be saved for the job to be scaled down",
+                (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
+                low=0.0,
+                high=1.0,
+            ),
+            Parameter(
+                "memory_s",
+                1200.0,
+                "seconds whose highest rate fits after scaling down",
+                (300, 600, 1200, 1800, 2700, 3540),
+                low=1.0,
+                high=86_400.0,
+            ),
+            Parameter(
+                "recent_s",
+                900.0,
+                "seconds over which rates are averaged",
+                (300, 480, 600, 900),
+                low=1.0,
+                high=86_400.0,
+            ),
+            Parameter(
+                "window_s",
+                600.0,
+                "seconds of metrics behind what a subtask can do",
+                (300, 600, 900, 1800),
+                low=1.0,
+                high=86_400.0,
+            ),
+            Parameter(
+                "catch_up_s",
+                600.0,
+                "seconds in which records that wait are to be caught up with",
+                (120, 300, 600, 1200, 1800),
+                low=1.0,
+                high=86_400.0,
+            ),
+            Parameter(
+                "patience_s",
+                1200.0,
+                "seconds after a restart in which the job is not scaled down",
+                (0, 600, 1200, 1800, 2700, 3600),
+                low=0.0,
+                high=86_400.0,
+            ),
+        ),
+    )
+
+
+class Measured(NamedTuple):
+    """What the band is laid around; it does not depend on target, limit, saving and patience."""
+
+    needed: Floats  # [E, V]: subtasks that would be busy all the time at present rates; NaN: nobody knows
+    hurry: Floats  # [E]: times so much to catch up with what waits
+    room: Floats  # [E]: times so much for the highest rate within memory
+
+
+class Weighed(NamedTuple):
+    """What the rule makes of a snapshot."""
+
+    needed: Floats  # [E, V]: subtasks that would be busy all the time, with room kept; NaN: nobody knows
+    goal: Integers  # [E, V]: where to go if committed
+    commits: Flags  # [E]
+
+
+class BandedDecider:
+    """DS2's parallelism, set only when a vertex gets too busy or enough subtasks would be saved."""
+
+    def __init__(self, graph: Graph, values: Mapping[str, float | Floats]) -> None:
+        """Target, limit, saving and patience may differ from job to job: arrays [E]."""
+        size = len(graph.exists)
+        self._target, self._limit, self._saving, self._patience_s = (
+            np.broadcast_to(np.asarray(values[name], np.float64), (size,))
+            for name in ("target", "limit", "saving", "patience_s")
+        )
+        self._memory_s, self._recent_s, self._window_s, self._catch_up_s = (
+            float(values[name]) for name in ("memory_s", "recent_s", "window_s", "catch_up_s")
+        )
+
+    def decide(self, snapshot: Snapshot) -> Integers:
+        found = self.weigh(snapshot)
+        return np.where(found.commits[:, None], found.goal, snapshot.parallelism)
+
+    def weigh(self, snapshot: Snapshot, measured: Measured | None = None) -> Weighed:
+        """Where to go, and whether that is worth a restart; what was measured may be shared by several."""
+        exists, now = snapshot.graph.exists, snapshot.parallelism
+        needed, hurry, room = self.measure(snapshot) if measured is None else measured
+        busy = needed * hurry[:, None]
+        roomy = needed * np.maximum(hurry, room)[:, None]
+        over = np.any((busy > self._limit[:, None] * _useful(now, snapshot.graph)) & exists, axis=1)
+        up, down = (_enough(one / self._target[:, None], snapshot) for one in (busy, roomy))
+        goal = np.where(over[:, None], np.maximum(up, np.minimum(down, now)), down)
+        before, after = (np.where(exists, one, 0).sum(1) for one in (now, goal))
+        saved = after <= (1 - self._saving) * before
+        commits = over | (saved & (snapshot.since_rescale_s >= self._patience_s))
+        return Weighed(np.where(over[:, None], busy, roomy), goal, commits)
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """What is needed."""
+        graph, interval_s = snapshot.graph, snapshot.interval_s
+        came = _Arrivals(snapshot, max(self._recent_s, self._memory_s))
+        seen = window(snapshot, min(self._window_s, interval_s * snapshot.samples.present.shape[1]))
+        recent = intervals_in(self._recent_s, interval_s)
+        rates = target_rates(came.by_source(recent), output_ratios(seen, graph))
+        needed = np.where(rates == 0, 0.0, rates / true_rates(seen))
+        now = came.all_sources(0, recent)
+        blocks = range(0, intervals_in(self._memory_s, interval_s), recent)
+        highest = np.max([came.all_sources(begin, recent) for begin in blocks], axis=0)
+        some = now > 0
+        room = np.where(some, highest / np.where(some, now, 1.0), 1.0)
+        behind = came.waiting() / self._catch_up_s / np.where(some, now, 1.0)
+        hurry = 1 + np.where(some, np.minimum(behind, _MOST_CATCHING_UP), 0.0)
+        return Measured(needed, hurry, np.clip(room, 1.0, _MOST_ROOM))
+
+
+class _Arrivals:
+    """What came for the sources in the last intervals, read or left waiting; S columns have a source."""
+
+    def __init__(self, snapshot: Snapshot, span_s: float) -> None:
+        self._graph, samples = snapshot.graph, snapshot.samples
+        history = samples.present.shape[1]
+        since = history - min(intervals_in(span_s, snapshot.interval_s), history - 1)
+        self._columns = np.flatnonzero((self._graph.is_source & self._graph.exists).any(0))
+        self._sources = (self._graph.is_source & self._graph.exists)[:, self._columns]
+        complete = samples.complete[:, since - 1 :, self._columns] & samples.present[:, since - 1 :, None]
+        pending = samples.pending[:, since - 1 :, self._columns]
+        grew = (pending[:, 1:] - pending[:, :-1]) / snapshot.interval_s
+        self._known = complete[:, 1:] & complete[:, :-1]  # [E, n, S], newest last
+        self._rates = samples.records_in[:, since:, self._columns] + grew
+        self._waited = np.where(self._sources, latest(pending[:, 1:], complete[:, 1:]), 0.0)
+        read = np.where(self._sources[:, None], self._rates, 0.0)
+        self._total = np.maximum(read.sum(2), 0.0)
+        self._told: Flags = np.all(self._known | ~self._sources[:, None], axis=2)  # [E, n]: of all sources
+
+    def by_source(self, recent: int) -> Floats:
+        """Records per second of each source on average, [E, V]; NaN where nobody knows, 0 elsewhere."""
+        found = np.zeros(self._graph.exists.shape)
+        rates = np.maximum(mean(self._rates[:, -recent:], self._known[:, -recent:]), 0.0)
+        found[:, self._columns] = np.where(self._sources, rates, 0.0)
+        return found
+
+    def all_sources(self, begin: int, count: int) -> Floats:
+        """Records per second of all sources on average, so long ago, [E]; 0 where nobody knows."""
+        last = self._total.shape[1] - begin
+        span = slice(max(last - count, 0), max(last, 0))
+        number = self._told[:, span].sum(1)
+        total = np.where(self._told[:, span], self._total[:, span], 0.0).sum(1)
+        return total / np.maximum(number, 1)
+
+    def waiting(self) -> Floats:
+        """Records that waited before all sources when each last reported, [E]."""
+        return np.nan_to_num(self._waited).sum(1)
+
+
+def _useful(parallelism: Integers, graph: Graph) -> Floats:
+    """How many subtasks are worth as much as these, of which the busiest has most key groups, [E, V].
+
+    128 groups on 31 subtasks: five on the busiest, which is as good as 25.6 subtasks with equal shares.
+    """
+    groups = graph.key_groups
+    most = -(-groups // np.maximum(parallelism, 1))
+    return np.where(groups > 0, groups / np.maximum(most, 1), parallelism)
+
+
+def _enough(needed: Floats, snapshot: Snapshot) -> Integers:
+    """The least parallelism that is worth so many subtasks, within bounds; as it is where nobody knows."""
+    groups = snapshot.graph.key_groups
+    known = ~np.isnan(needed)
+    most = np.maximum(np.floor(groups / np.maximum(np.where(known, needed, 1.0), 1e-9) + 1e-9), 1)
+    aligned = np.where(groups > 0, np.ceil(groups / most), needed)
+    return as_parallelism(np.where(known, aligned, np.nan), snapshot)

@@ -1,0 +1,102 @@
+"""Collect lessons: situations of training days, and what several decisions would have earned in each.
+
+Whoever acts meanwhile decides which situations are met. First act rules like the base rule, with settings
+that differ from job to job, so that the lessons tell how to go on from where a bolder or a more careful
+policy would be; a policy that was trained on such lessons can then act itself, and meets the situations that
+it will be judged in (Ross and Bagnell 2014). Jobs of similar size are kept together: padding to the largest
+costs time at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.errors import SettingsError
+from trimtab.core.randomness import split, uniform
+from trimtab.learning.lessons import Lessons
+from trimtab.stream_autoscaling.heuristics.banded import BandedDecider
+from trimtab.stream_autoscaling.job import Job
+from trimtab.stream_autoscaling.problem import Graph
+from trimtab.stream_autoscaling.sure.design import Design
+from trimtab.stream_autoscaling.sure.rollouts import Course, RolloutEnvironment
+
+__all__ = ["Actor", "by_size", "collect_lessons"]
+
+Actor = Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
+"""From observations to actions; for instance an agent's `best` with its parameters."""
+_UNUSED = ("teacher",)
+_PATIENCE = 3000
+
+
+def by_size(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Jobs of which the largest has at most half as many vertices again as the smallest, together."""
+    groups: list[list[Job]] = []
+    for job in sorted(jobs, key=lambda one: len(one.vertices)):
+        if groups and 2 * len(job.vertices) <= 3 * len(groups[-1][0].vertices):
+            groups[-1].append(job)
+        else:
+            groups.append([job])
+    return groups
+
+
+def collect_lessons(
+    course: Course,
+    design: Design,
+    count: int,
+    *,
+    seed: int,
+    environments: int = 48,
+    actor: Actor | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Lessons:
+    """Play until so many situations were looked at; without an `actor` rules like the base rule act."""
+    size = max(1, environments // len(course.jobs)) * len(course.jobs)
+    course = replace(course, teacher=_Varied(design, seed))
+    lane = RolloutEnvironment(course, replace(design, history_encoder="ccrnn"), size=size)
+    lane.reset(split(seed, "lessons"), np.inf)
+    parts: list[dict[str, NDArray[Any]]] = []
+    found, idle = 0, 0
+    while found < count:
+        seen = lane.observe()
+        looked = np.flatnonzero(seen["offered"].any(1))
+        if looked.size:
+            parts.append({name: rows[looked] for name, rows in seen.items() if name not in _UNUSED})
+            found, idle = found + looked.size, 0
+            progress(min(found, count))
+        idle += 1
+        if idle > _PATIENCE:
+            raise SettingsError(
+                f"nothing to look at in {_PATIENCE:,} decisions of {size} jobs; raise weighed_share"
+            )
+        lane.step(seen["teacher"] if actor is None else actor(seen))
+    joined = {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
+    return Lessons(joined)
+
+
+class _Varied:
+    """The base rule with other settings for every environment."""
+
+    name = "varied"
+
+    def __init__(self, design: Design, seed: int) -> None:
+        self._base, self._seed = design.base, seed
+
+    def begin(self, graph: Graph) -> BandedDecider:
+        places = np.arange(len(graph.exists))
+        drawn = {name: uniform(split(self._seed, name), places) for name in self._base}
+        target = 0.55 + 0.3 * drawn["target"]
+        return BandedDecider(
+            graph,
+            {
+                **self._base,
+                "target": target,
+                "limit": target + 0.1 + 0.3 * drawn["limit"],
+                "saving": 0.1 + 0.3 * drawn["saving"],
+                "patience_s": 2 * self._base["patience_s"] * drawn["patience_s"],
+            },
+        )

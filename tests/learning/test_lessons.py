@@ -1,0 +1,47 @@
+"""Lessons: drawn by seed, kept on disk, refused when broken; and a policy that learns from them alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trimtab.core.errors import TrimtabError
+from trimtab.learning.lessons import Lessons
+
+
+def made(count: int, first: int = 0) -> Lessons:
+    return Lessons(
+        {
+            "alternatives": np.zeros((count, 2, 1), np.int32),
+            "offered": np.ones((count, 2), bool),
+            "gains": np.zeros((count, 2), np.float32),
+            "seen": np.arange(first, first + count),
+        }
+    )
+
+
+def test_draws_depend_on_the_seed_alone_and_reach_every_lesson() -> None:
+    lessons = made(10)
+    first, again, other = (lessons.drawn(seed=seed, shape=(20, 8)).observation["seen"] for seed in (1, 1, 2))
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+    assert set(first.ravel().tolist()) == set(range(10))
+
+
+def test_lessons_are_joined_and_survive_the_disk(tmp_path: Path) -> None:
+    joined = Lessons.joined([made(3), made(2, 3)])
+    joined.save(tmp_path / "kept" / "small.npz")
+    kept = Lessons.load(tmp_path / "kept" / "small.npz")
+    assert len(kept) == 5 and kept.observations["seen"].tolist() == [0, 1, 2, 3, 4]
+    assert [one.name for one in (tmp_path / "kept").iterdir()] == ["small.npz"]
+
+
+def test_what_is_no_lesson_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TrimtabError, match="lessons without offered, gains; collect them anew"):
+        Lessons({"alternatives": np.zeros((1, 1, 1))})
+    broken = tmp_path / "broken.npz"
+    broken.write_bytes(b"nothing")
+    for path in (broken, tmp_path / "missing.npz"):
+        with pytest.raises(TrimtabError, match=f"{path}: no lessons"):
+            Lessons.load(path)

@@ -1,0 +1,104 @@
+"""DS2 behind a band, by hand-computed numbers, and against DS2's own measures on random snapshots."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.stream_autoscaling.snapshots import chain_graph, snapshot_of
+from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapshot
+
+from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, banded
+from trimtab.stream_autoscaling.heuristics.measures import output_ratios, target_rates, true_rates, window
+from trimtab.stream_autoscaling.policies import make_policy
+from trimtab.stream_autoscaling.problem import Snapshot
+
+# 150 records/s keep 1.5 of 2 subtasks busy, so each does 100/s.
+BUSY = {"records_in": [300.0, 150.0], "records_out": [300.0, 0.0], "busy": [0.3, 0.75]}
+FOUR = {**BUSY, "parallelism": [1, 4], "busy": [0.3, 0.375]}
+
+
+def decided(snapshot: Snapshot, **values: float) -> list[int]:
+    return make_policy("banded", values).begin(snapshot.graph).decide(snapshot)[0].tolist()
+
+
+def test_a_vertex_above_the_limit_has_the_whole_job_scaled() -> None:
+    """300/s at 100/s a subtask are 3 busy ones: with parallelism 4 that is 75 %."""
+    snapshot = snapshot_of(chain_graph(2), **FOUR)
+    assert decided(snapshot, limit=0.76) == [1, 4]
+    assert decided(snapshot, limit=0.74, target=0.5) == [1, 6]
+
+
+def test_it_is_scaled_down_only_for_enough_savings_and_with_patience() -> None:
+    """3 busy subtasks of 8, aimed at 75 %: 4 would do; with the source that saves 4 of 9."""
+    snapshot = snapshot_of(chain_graph(2), parallelism=[1, 8], **{**BUSY, "busy": [0.3, 0.1875]})
+    assert decided(snapshot, saving=0.44) == [1, 4]
+    assert decided(snapshot, saving=0.45) == [1, 8]
+    late = snapshot._replace(since_rescale_s=np.array([1199.0]))
+    assert decided(late, saving=0.44, patience_s=1200) == [1, 8]
+
+
+def test_room_is_kept_for_the_highest_rate_within_memory() -> None:
+    """Twenty minutes ago twice as much came: going down to 4 would not have been enough."""
+    came = np.full((1, 30, 2), [300.0, 150.0])
+    came[:, 5:15, 0] = 600.0
+    snapshot = snapshot_of(
+        chain_graph(2), parallelism=[1, 10], **{**BUSY, "records_in": came, "busy": [0.3, 0.15]}
+    )
+    short = {"recent_s": 300.0, "window_s": 300.0, "saving": 0.1}
+    assert decided(snapshot, **short, memory_s=600.0) == [1, 4]
+    assert decided(snapshot, **short, memory_s=1500.0) == [1, 8]
+
+
+def test_what_waits_is_caught_up_with() -> None:
+    """30,000 records in ten minutes are 50/s more than the 300/s that come: 3.5 busy subtasks, not 3."""
+    snapshot = snapshot_of(
+        chain_graph(2), parallelism=[1, 4], pending=[30_000.0, 0.0], **{**BUSY, "busy": [0.3, 0.375]}
+    )
+    assert decided(snapshot, limit=0.86, catch_up_s=600.0) == [1, 5]
+    assert decided(snapshot, limit=0.88, catch_up_s=600.0) == [1, 4]
+
+
+def test_its_measures_are_those_of_ds2() -> None:
+    """True rates and ratios as the shared measures have them, from samples with holes, after restarts too."""
+    random = np.random.default_rng(3)
+    graph = random_graph(random, [3, 9, 14])
+    decider = BandedDecider(graph, {**banded().values, "window_s": 600.0})
+    for seen in (3, 12, 30):
+        snapshot = random_snapshot(random, graph, history=30, seen=seen)
+        needed = decider.measure(snapshot).needed
+        kept = window(snapshot, 600.0)
+        known = snapshot.samples.complete & snapshot.samples.present[:, :, None]
+        rate = np.zeros(graph.exists.shape)
+        for env, vertex in np.argwhere(graph.is_source & graph.exists):
+            moments = [
+                moment
+                for moment in range(15, 30)
+                if known[env, moment, vertex] and known[env, moment - 1, vertex]
+            ]
+            came = [
+                snapshot.samples.records_in[env, moment, vertex]
+                + (
+                    snapshot.samples.pending[env, moment, vertex]
+                    - snapshot.samples.pending[env, moment - 1, vertex]
+                )
+                / 60
+                for moment in moments
+            ]
+            rate[env, vertex] = max(np.mean(came), 0.0) if came else np.nan
+        rates = target_rates(rate, output_ratios(kept, graph))
+        expected = np.where(rates == 0, 0.0, rates / true_rates(kept))
+        np.testing.assert_allclose(needed[graph.exists], expected[graph.exists], rtol=1e-9)
+
+
+def test_settings_may_differ_from_job_to_job() -> None:
+    snapshot = snapshot_of(
+        chain_graph(2, environments=2), parallelism=[1, 4], **{**BUSY, "busy": [0.3, 0.375]}
+    )
+    values = {**banded().values, "target": 0.5, "limit": np.array([0.76, 0.74])}
+    assert BandedDecider(snapshot.graph, values).decide(snapshot).tolist() == [[1, 4], [1, 6]]
+
+
+@pytest.mark.parametrize("unknown", [{"complete": False}, {"present": False}])
+def test_nobody_knows_so_nothing_is_done(unknown) -> None:
+    snapshot = snapshot_of(chain_graph(2), parallelism=[1, 4], **BUSY, **unknown)
+    assert decided(snapshot, limit=0.1) == [1, 4]

@@ -1,0 +1,120 @@
+"""Lessons of streaming jobs: what is weighed, who acts meanwhile, and a run that learns from them alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trimtab.core.errors import SettingsError
+from trimtab.core.settings import load_settings
+from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.policies import make_policy
+from trimtab.stream_autoscaling.sure.actions import bands_of
+from trimtab.stream_autoscaling.sure.design import Design
+from trimtab.stream_autoscaling.sure.lessons import by_size, collect_lessons
+from trimtab.stream_autoscaling.sure.policy import load_policy
+from trimtab.stream_autoscaling.sure.rollouts import Course
+from trimtab.stream_autoscaling.sure.task import SureSettings
+from trimtab.stream_autoscaling.sure.training import train_sure
+from trimtab.stream_autoscaling.workload.jobs import FROZEN, make_job
+from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace
+
+DESIGN = Design(history=6, snapshots=3, hidden=8, base_recent_s=300.0, base_patience_s=300.0)
+COURSE = Course(
+    (make_job("linear:3"),),
+    lambda job, seed: draw_trace(TraceSettings(), job, seed=seed, part="training"),
+    Deployment(history=30, substep_ms=6000),
+    make_policy(DESIGN.teacher),
+    span_s=4 * 3600.0,
+    start_spread=0.5,
+    look_ahead=10,
+    weighs=True,
+    weighed_share=0.5,
+)
+
+
+def test_jobs_of_similar_size_are_kept_together() -> None:
+    groups = by_size([make_job(name) for name in FROZEN])
+    assert [sorted(job.name for job in group) for group in groups] == [
+        ["small-1", "small-2"],
+        ["medium-1", "medium-2"],
+        ["large-1", "large-2"],
+    ]
+
+
+def test_a_lesson_offers_what_rules_would_do_and_what_each_earns() -> None:
+    lessons = collect_lessons(COURSE, DESIGN, 40, seed=1, environments=8)
+    seen = lessons.observations
+    rules = len(bands_of(DESIGN)["target"])
+    assert len(lessons) == 40 and seen["alternatives"].shape[1] == 1 + rules
+    assert not seen["alternatives"][:, 0].any()  # the first is to hold
+    assert (seen["offered"].sum(1) >= 2).all() and seen["may_commit"].all()
+    commits = seen["alternatives"][:, 1:, 0] > 0
+    assert (commits | ~seen["offered"][:, 1:]).all()  # what holds is offered once, as the first
+    base = seen["base_commits"]
+    assert np.array_equal(base, commits[:, 0]) and base.any() and not base.all()
+    assert (seen["gains"][:, 1] == 0).all()  # against the base rule itself
+    assert (seen["gains"][~base, 0] == 0).all()  # which holds
+    assert np.abs(seen["gains"][seen["offered"]]).max() > 0.05
+
+
+def test_the_same_seed_gives_the_same_lessons_and_whoever_acts_other_ones() -> None:
+    plain, again = (collect_lessons(COURSE, DESIGN, 12, seed=3, environments=4) for _ in range(2))
+    for name, rows in plain.observations.items():
+        assert np.array_equal(rows, again.observations[name]), name
+    holding = collect_lessons(
+        COURSE, DESIGN, 12, seed=3, environments=4, actor=lambda seen: seen["alternatives"][:, 0]
+    )
+    assert not np.array_equal(holding.observations["parallelism"], plain.observations["parallelism"])
+
+
+def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path) -> None:
+    plain = {
+        "jobs": ["linear:3"],
+        "environments": 4,
+        "lanes": 1,
+        "rollouts": 1,
+        "validation": 1,
+        "lessons": 30,
+        "look_ahead_h": 0.1,
+        "weighed_share": 0.5,
+        "deployment": {"history": 30, "substep_ms": 6000},
+        "network": {"history_encoder": "deepwave", "history": 6, "snapshots": 3, "hidden": 8},
+        "training": {
+            "algorithm": "weighing",
+            "baseline": "foreseen",
+            "iterations": 2,
+            "horizon": 2,
+            "epochs": 1,
+            "minibatches": 1,
+            "validate_every": 2,
+            "reset_every": 2,
+            "checkpoint_every": 2,
+        },
+    }
+
+    def run(name: str, **changes) -> Path:
+        settings = load_settings(SureSettings, None, {**plain, **changes})
+        return train_sure(settings, tmp_path / name, name=name, clock=lambda: datetime.now(UTC))
+
+    first = run("first")
+    kept = tmp_path / "first-lessons"
+    assert load_policy(first).design.history_encoder == "deepwave"
+    assert [path.name for path in kept.iterdir()] == ["linear:3.npz"]
+    run("second", lessons_from=str(kept))
+    assert not (tmp_path / "second-lessons").exists()
+    with pytest.raises(
+        SettingsError, match="lessons with a history of 6 intervals"
+    ):
+        run("third", lessons_from=str(kept), network={**plain["network"], "history": 5})
+
+
+def test_a_course_without_anything_to_look_at_is_refused() -> None:
+    with pytest.raises(
+        SettingsError, match="nothing to look at in 3,000 decisions of 2 jobs"
+    ):
+        collect_lessons(replace(COURSE, weighed_share=1e-12), DESIGN, 5, seed=1, environments=2)
