@@ -47,6 +47,9 @@ train-decima-gpu: $(VENV)/.dev-ready  ## Train the shipped policies (one GPU, 16
 	for preset in decima-tpch-batch decima-tpch-stream decima-multi; do \
 		$(BIN)/trimtab train dag --preset $$preset --out runs/$$preset || exit 1; done
 
+train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler on two cores (an hour; lessons stay in runs/sure-lessons).
+	$(BIN)/trimtab train stream --preset sure --out runs/sure $(ARGS)
+
 clean:  ## Remove the environment and what tools left behind.
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
 

@@ -1,4 +1,4 @@
-"""`make bench-stream-learning`: SURE against every rule and five learned rivals on the six frozen jobs.
+"""`make bench-stream-learning`: SURE against every rule and three learned rivals on the six frozen jobs.
 
 Everybody meets the same 10 unseen days of each job with the same luck. A rule plays them all, with the
 settings tuned for the job where such are shipped. Each learned policy was trained five times with other
@@ -7,8 +7,9 @@ none is picked. The rivals have the features, actions, base rule and training of
 differs. The best of rules and rivals is chosen on these very days, which favours it. Means over jobs are
 means over the six; their intervals are over days.
 
-Beside them play the rule around which SURE steps (`banded`), SURE without its network, SURE with a recurrent
-unit in place of its sampler (`sure-gru`), and DS2 as published.
+SURE is the policy that is shipped, with a recurrent unit: with the paper's sampler of subgraphs
+(`sure-sampler`) it does not do as well, and plays beside it. So do the rule around which SURE steps
+(`banded`), SURE without its network, and DS2 as published.
 
 Then days of two recordings that nothing was trained or tuned on: the last three of the tournament from
 WorldCup98 (what follows them is near silence) and the last three of Twitter 2021, scaled so that on average
@@ -62,9 +63,10 @@ from trimtab.stream_autoscaling.workload.traces import RateTrace, save_trace
 
 DAYS = 10
 RULES = ("static", "oracle-static", "reactive", "hpa", "ds2", "flink", "dhalion", "keda-lag", "aws")
-RIVALS = ("deepwave", "dream", "tvw-rl", "astgcn", "ccrnn")
-OURS, RECURRENT = "sure", "sure-gru"
-LEARNED = (OURS, RECURRENT, *RIVALS)
+# ASTGCN and CCRNN are there (`network.history_encoder`) and were not trained yet.
+RIVALS = ("deepwave", "dream", "tvw-rl")
+OURS, SAMPLER = "sure", "sure-sampler"
+LEARNED = (OURS, SAMPLER, *RIVALS)
 BASE, UNTRAINED, PUBLISHED = "banded", "sure without its network", "ds2 as published"
 TABLE_1 = (OURS, *RIVALS, "hpa")
 DS2_BARS = {"violation_share": 0.5, "rescales": 0.5, "slot_hours": 1.0}
@@ -185,7 +187,7 @@ def part_rows(found: Mapping[str, Played]) -> list[Row]:
         ratio_reported(
             f"sure / {name}: cost, six jobs", found[OURS].by_day("cost"), found[name].by_day("cost")
         )
-        for name in (BASE, UNTRAINED, RECURRENT)
+        for name in (BASE, UNTRAINED, SAMPLER)
     ]
 
 

@@ -53,7 +53,7 @@ def test_presets_are_sound(name: str) -> None:
 
 
 def test_presets_by_name_and_file(tmp_path) -> None:
-    assert {"sure", "sure-paper", "sure-gru", "sure-cpu"} <= set(preset_names())
+    assert {"sure", "sure-paper", "sure-sampler", "sure-cpu"} <= set(preset_names())
     assert load_preset("sure", {"lanes": 3}).lanes == 3
     path = tmp_path / "own.toml"
     path.write_text("lanes = 3\n")

@@ -52,11 +52,11 @@ def collect_lessons(
     seed: int,
     environments: int = 48,
     actor: Actor | None = None,
-    progress: Callable[[int], None] = lambda done: None,
 ) -> Lessons:
     """Play until so many situations were looked at; without an `actor` rules like the base rule act."""
     size = max(1, environments // len(course.jobs)) * len(course.jobs)
     course = replace(course, teacher=_Varied(design, seed))
+    # With what any encoder asks for: the lessons are for all of them.
     lane = RolloutEnvironment(course, replace(design, history_encoder="ccrnn"), size=size)
     lane.reset(split(seed, "lessons"), np.inf)
     parts: list[dict[str, NDArray[Any]]] = []
@@ -67,7 +67,6 @@ def collect_lessons(
         if looked.size:
             parts.append({name: rows[looked] for name, rows in seen.items() if name not in _UNUSED})
             found, idle = found + looked.size, 0
-            progress(min(found, count))
         idle += 1
         if idle > _PATIENCE:
             raise SettingsError(
