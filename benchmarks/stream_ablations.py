@@ -7,8 +7,8 @@ days.
 
 Only the sampler has a bar: a random choice of snapshots and neighbours must cost more, which a sign-flip test
 over the 40 pairs of job and day must not put down to luck. It tells of these trainings on other days, not of
-other trainings. k1 is the number of snapshots looked at, k2 that of neighbours in each. Other weights of latency
-and utilisation would need lessons of their own, and are not measured.
+other trainings. k1 is the number of snapshots looked at, k2 that of neighbours in each. Other weights of
+latency and utilisation would need lessons of their own, and are not measured.
 
     make bench-stream-ablations ARGS="--seeds 5"    # a trial; it misses the bar on the number of days
 """

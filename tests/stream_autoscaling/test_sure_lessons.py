@@ -107,14 +107,10 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
     assert [path.name for path in kept.iterdir()] == ["linear:3.npz"]
     run("second", lessons_from=str(kept))
     assert not (tmp_path / "second-lessons").exists()
-    with pytest.raises(
-        SettingsError, match="lessons with a history of 6 intervals"
-    ):
+    with pytest.raises(SettingsError, match="lessons with a history of 6 intervals"):
         run("third", lessons_from=str(kept), network={**plain["network"], "history": 5})
 
 
 def test_a_course_without_anything_to_look_at_is_refused() -> None:
-    with pytest.raises(
-        SettingsError, match="nothing to look at in 3,000 decisions of 2 jobs"
-    ):
+    with pytest.raises(SettingsError, match="nothing to look at in 3,000 decisions of 2 jobs"):
         collect_lessons(replace(COURSE, weighed_share=1e-12), DESIGN, 5, seed=1, environments=2)
