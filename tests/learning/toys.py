@@ -235,7 +235,7 @@ class ToyTask:
     """A toy as a task: the score is minus the mean reward of the best actions on fresh luck."""
 
     def __init__(self, agent: Agent, lanes: Sequence[Toy]) -> None:
-        self.agent, self.lanes = agent, lanes
+        self.agent, self.lanes, self.lessons = agent, lanes, ()
         self._best = jax.jit(agent.best)
 
     def score(self, parameters: Parameters) -> dict[str, float]:

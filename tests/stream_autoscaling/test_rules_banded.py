@@ -18,7 +18,8 @@ FOUR = {**BUSY, "parallelism": [1, 4], "busy": [0.3, 0.375]}
 
 
 def decided(snapshot: Snapshot, **values: float) -> list[int]:
-    return make_policy("banded", values).begin(snapshot.graph).decide(snapshot)[0].tolist()
+    settings = {"target": 0.75, "recent_s": 900.0, "memory_s": 1200.0, "patience_s": 1200.0, **values}
+    return make_policy("banded", settings).begin(snapshot.graph).decide(snapshot)[0].tolist()
 
 
 def test_a_vertex_above_the_limit_has_the_whole_job_scaled() -> None:
@@ -62,7 +63,7 @@ def test_its_measures_are_those_of_ds2() -> None:
     """True rates and ratios as the shared measures have them, from samples with holes, after restarts too."""
     random = np.random.default_rng(3)
     graph = random_graph(random, [3, 9, 14])
-    decider = BandedDecider(graph, {**banded().values, "window_s": 600.0})
+    decider = BandedDecider(graph, {**banded().values, "window_s": 600.0, "recent_s": 900.0})
     for seen in (3, 12, 30):
         snapshot = random_snapshot(random, graph, history=30, seen=seen)
         needed = decider.measure(snapshot).needed

@@ -50,8 +50,8 @@ class Design:
     largest_score: float = 8.0
     """What the network adds to a head start is bent to stay within this, so that nothing is ruled out."""
     base_target: float = 0.65
-    """Utilisation the suggestion aims at. This and the next are settings of the rule `banded`: the best of
-    some 150 on three training days of each of the six jobs, on which it costs 0.152 per interval."""
+    """Utilisation the suggestion aims at. This and the next are settings of the rule `banded`, by default its
+    usual ones."""
     base_limit: float = 0.85
     base_saving: float = 0.15
     base_memory_s: float = 1800.0
