@@ -110,6 +110,14 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
     with pytest.raises(SettingsError, match="lessons with a history of 6 intervals"):
         run("third", lessons_from=str(kept), network={**plain["network"], "history": 5})
 
+    with pytest.raises(SettingsError, match=r"linear:4\.npz: no lessons of these jobs"):
+        run("fourth", lessons_from=str(kept), jobs=["linear:4"])
+    with pytest.raises(SettingsError, match="lessons_from = nowhere: no such folder"):
+        run("fifth", lessons_from="nowhere")
+    with pytest.raises(SettingsError, match="without lessons; set lessons too"):
+        run("sixth", lessons_from=str(kept), lessons=0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "first-lessons", "second"]
+
 
 def test_a_course_without_anything_to_look_at_is_refused() -> None:
     with pytest.raises(SettingsError, match="nothing to look at in 3,000 decisions of 2 jobs"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -165,6 +166,12 @@ def check_settings(settings: SureSettings) -> None:
         raise SettingsError(
             f"lessons = {settings.lessons} needs training.algorithm = weighing, not "
             f"{settings.training.algorithm}; set it, or lessons = 0"
+        )
+    if settings.lessons_from and not settings.lessons:
+        raise SettingsError(f"lessons_from = {settings.lessons_from} without lessons; set lessons too")
+    if settings.lessons_from and not Path(settings.lessons_from).is_dir():
+        raise SettingsError(
+            f"lessons_from = {settings.lessons_from}: no such folder; leave it out to collect"
         )
     if settings.look_ahead_h and settings.training.baseline != "foreseen":
         raise SettingsError(

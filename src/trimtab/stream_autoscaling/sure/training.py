@@ -39,16 +39,20 @@ def train_sure(
     texts = {ASKED_FOR: settings_as_toml(settings)}
     task = SureTask(settings, start=start)
     if settings.lessons:
-        task.lessons = _lessons(task, Path(settings.lessons_from or f"{folder}-lessons"))
+        task.lessons = _lessons(task, Path(f"{folder}-lessons"))
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
 
 
-def _lessons(task: SureTask, folder: Path) -> list[Lessons]:
-    """Lessons of all jobs, by size; those that are not in the folder yet are collected into it."""
+def _lessons(task: SureTask, own: Path) -> list[Lessons]:
+    """Lessons of all jobs, by size: of an earlier run, or its own, collected where missing."""
+    given = task.settings.lessons_from
+    folder = Path(given) if given else own
     found: list[Lessons] = []
     for jobs in by_size(task.jobs):
         path = folder / f"{'+'.join(job.name for job in jobs)}.npz"
+        if not path.exists() and given:
+            raise SettingsError(f"{path}: no lessons of these jobs; leave lessons_from out to collect them")
         if not path.exists():
             settings, seed = task.settings, split(task.settings.training.seed, path.stem)
             collect_lessons(task.course(jobs), task.design, settings.lessons, seed=seed).save(path)
