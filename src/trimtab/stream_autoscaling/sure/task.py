@@ -202,11 +202,11 @@ def _teacher(settings: SureSettings, design: Design) -> StreamPolicy:
 class SureTask:
     """Satisfies `trimtab.learning.training.Task`."""
 
-    def __init__(
-        self, settings: SureSettings, *, start: Bundle | None = None, lessons: Sequence[Lessons] = ()
-    ) -> None:
+    lessons: Sequence[Lessons] = ()
+
+    def __init__(self, settings: SureSettings, *, start: Bundle | None = None) -> None:
         check_settings(settings)
-        self.settings, self.lessons = settings, lessons
+        self.settings = settings
         self.design = _design(settings)
         self.agent: Agent = sure_agent(
             self.design,
