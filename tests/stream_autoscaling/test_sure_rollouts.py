@@ -111,6 +111,17 @@ def test_first_episodes_are_staggered() -> None:
     assert np.all(np.any(first, axis=0)) and len(np.unique(when)) > 6
 
 
+def test_a_few_decisions_of_whole_days_meet_all_hours_alike() -> None:
+    """Lessons of a few hours of play were once all of the first hours of the day."""
+    lane = RolloutEnvironment(course(span_s=86_400.0), DESIGN, size=40, rollouts=2)
+    lane.reset(1, np.inf)
+    sine, cosine = (FEATURES.index(f"hour of day, {name}") for name in ("sine", "cosine"))
+    newest = lane.observe()["window"][0::2, -1, 0].astype(np.float64)
+    hours = np.arctan2(newest[:, sine], newest[:, cosine]) * 12 / np.pi % 24
+    # 20 groups in four quarters of a day: none has none but once in 80 draws of the seed.
+    assert np.all(np.histogram(hours, 4, (0, 24))[0] > 0)
+
+
 def test_labels_are_what_the_teacher_does_and_lead_to_its_rewards() -> None:
     """A lane that follows its labels is the simulator playing the base rule, to the last digit."""
     jobs, seeds = (make_job("q5"),), 1

@@ -93,7 +93,7 @@ class RolloutEnvironment:
     ) -> None:
         """`labelled` says what the teacher would do not only while imitating.
 
-        `staggered` shortens first episodes, so that not all environments stand at the same point of theirs.
+        `staggered` lets first episodes begin late, so that not all environments stand at the same point.
         """
         shards = shards_of(size, rollouts=rollouts, jobs=len(course.jobs), threads=threads)
         if course.deployment.history < design.history:
@@ -305,7 +305,10 @@ class _Shard:
         )
 
     def _span(self, job: Job, seed: int, place: int) -> RateTrace:
-        """A stretch of the drawn days, at a moment that belongs to the seed; the first may be cut short."""
+        """A stretch of the drawn days, at a moment that belongs to the seed.
+
+        The first may begin late, not end early: whoever plays a few hours only then meets all hours alike.
+        """
         course = self._course
         whole, interval_s = course.draw(job, seed), course.deployment.interval_s
         span_s = min(course.span_s, whole.length_s)
@@ -313,7 +316,8 @@ class _Shard:
         begin_s = whole.start_s + interval_s * int(integers(split(seed, "span"), 0, high=free + 1))
         if self._staggered and self._number[place] == 0:
             share = float(uniform(split(self._seed, "stagger"), self._groups[place]))
-            span_s = max(interval_s, interval_s * int(share * span_s // interval_s))
+            kept_s = max(interval_s, interval_s * int(share * span_s // interval_s))
+            begin_s, span_s = begin_s + span_s - kept_s, kept_s
         return whole.between(begin_s, begin_s + span_s)
 
     def _begin(

@@ -305,16 +305,17 @@ class SureTask:
     def _played(self, policy: StreamPolicy) -> list[Episode]:
         """Validation episodes, in the order of the jobs; played by size, for padding costs time."""
         s = self.settings
-        seeds = range(TRAINING_SEEDS, TRAINING_SEEDS + s.validation)
+        count = s.validation
+        # Every job has days of its own: the same few days for all would say little about others.
+        first = {id(job): TRAINING_SEEDS + place * count for place, job in enumerate(self.jobs)}
         found: dict[int, list[Episode]] = {}
         for jobs in by_size(self.jobs):
-            each = [job for job in jobs for _ in seeds]
-            traces = [
-                draw_trace(s.trace, job, seed=seed, part="validation") for job in jobs for seed in seeds
-            ]
-            played = simulate(policy, each, traces, s.deployment, seeds=list(seeds) * len(jobs))
+            days = [(job, first[id(job)] + day) for job in jobs for day in range(count)]
+            traces = [draw_trace(s.trace, job, seed=seed, part="validation") for job, seed in days]
+            each, seeds = [job for job, _ in days], [seed for _, seed in days]
+            played = simulate(policy, each, traces, s.deployment, seeds=seeds)
             for place, job in enumerate(jobs):
-                found[id(job)] = played[place * len(seeds) : (place + 1) * len(seeds)]
+                found[id(job)] = played[place * count : (place + 1) * count]
         return [episode for job in self.jobs for episode in found[id(job)]]
 
 
