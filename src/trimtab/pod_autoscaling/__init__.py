@@ -1,0 +1,1 @@
+"""Replicas, CPU and memory of services: the pod wing."""
