@@ -11,6 +11,7 @@ import pytest
 
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import load_settings
+from trimtab.learning.lessons import Lessons
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.sure.actions import bands_of
@@ -117,6 +118,17 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
     with pytest.raises(SettingsError, match="without lessons; set lessons too"):
         run("sixth", lessons_from=str(kept), lessons=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "first-lessons", "second"]
+
+    # Of two rounds the second is collected by what was learned in the first; another run needs both.
+    run("twice", lessons_rounds=2)
+    assert {path.name for path in tmp_path.glob("twice-*")} == {"twice-lessons", "twice-before-round-2"}
+    both = tmp_path / "twice-lessons"
+    parts = (both / "linear:3.npz", both / "round-2" / "linear:3.npz")
+    ruled, acted = (Lessons.load(path).observations["window"] for path in parts)
+    assert ruled.shape == acted.shape and not np.array_equal(ruled, acted)
+    run("shared", lessons_rounds=2, lessons_from=str(both))
+    with pytest.raises(SettingsError, match=r"round-2/linear:3\.npz: no lessons of these jobs"):
+        run("half", lessons_rounds=2, lessons_from=str(kept))
 
 
 def test_a_course_without_anything_to_look_at_is_refused() -> None:

@@ -29,7 +29,7 @@ from trimtab.stream_autoscaling.sure.agent import sure_agent
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.encoders import encoder_of
 from trimtab.stream_autoscaling.sure.features import FeatureHistory
-from trimtab.stream_autoscaling.sure.lessons import by_size
+from trimtab.stream_autoscaling.sure.lessons import Actor, by_size
 from trimtab.stream_autoscaling.sure.network import FUTURE_FEATURES
 from trimtab.stream_autoscaling.sure.policy import SurePolicy
 from trimtab.stream_autoscaling.sure.rollouts import TRAINING_SEEDS, Course, RolloutEnvironment, shards_of
@@ -134,6 +134,9 @@ class SureSettings(Settings):
     )
     lessons_from: str = Field(
         default="", description="Folder with the lessons of an earlier run; empty: collect them."
+    )
+    lessons_rounds: int = Field(
+        default=1, ge=1, le=10, description="Collect so often; after the first time what was learned acts."
     )
     start_spread: float = Field(
         default=1.0, ge=0, le=4, description="Episodes begin off the right parallelism by up to 2 to this."
@@ -285,6 +288,10 @@ class SureTask:
     def validated(self, parameters: Any) -> list[dict[str, float]]:
         """What became of every validation episode, those of one job after those of another."""
         return [episode.metrics() for episode in self._played(_Best(self._best, parameters, self.design))]
+
+    def actor(self, parameters: Any) -> Actor:
+        """Does what a trained network thinks best."""
+        return lambda seen: np.asarray(self._best(parameters, seen))
 
     def describe(self) -> dict[str, Any]:
         s = self.settings

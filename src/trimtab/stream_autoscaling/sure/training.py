@@ -12,8 +12,9 @@ from trimtab.core.settings import settings_as_toml
 from trimtab.learning.lessons import Lessons
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
+from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.sure.design import design_from
-from trimtab.stream_autoscaling.sure.lessons import by_size, collect_lessons
+from trimtab.stream_autoscaling.sure.lessons import Actor, by_size, collect_lessons
 from trimtab.stream_autoscaling.sure.policy import make_bundle
 from trimtab.stream_autoscaling.sure.task import SureSettings, SureTask
 
@@ -39,23 +40,46 @@ def train_sure(
     texts = {ASKED_FOR: settings_as_toml(settings)}
     task = SureTask(settings, start=start)
     if settings.lessons:
-        task.lessons = _lessons(task, Path(f"{folder}-lessons"))
+        own = Path(f"{folder}-lessons")
+        given = Path(settings.lessons_from) if settings.lessons_from else None
+        task.lessons = _lessons(task, given or own, 1, given=given is not None)
+        for number in range(2, settings.lessons_rounds + 1):
+            # Whoever has learned so far acts while more is collected, and so meets what it will meet.
+            name_of_round = f"round-{number}"
+            so_far = Path(f"{folder}-before-{name_of_round}")
+            actor = None
+            if given is None and not _has_lessons(task, own / name_of_round):
+                begun = so_far.exists()
+                train(task, settings.training, so_far, progress, clock=clock, resume=begun, texts=texts)
+                actor = task.actor(best_of_run(RunFolder.open(so_far, clock=clock)).parameters)
+            part = (given or own) / name_of_round
+            more = _lessons(task, part, number, given=given is not None, actor=actor)
+            task.lessons = [Lessons.joined(both) for both in zip(task.lessons, more, strict=True)]
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
 
 
-def _lessons(task: SureTask, own: Path) -> list[Lessons]:
-    """Lessons of all jobs, by size: of an earlier run, or its own, collected where missing."""
-    given = task.settings.lessons_from
-    folder = Path(given) if given else own
+def _places(task: SureTask, folder: Path) -> list[tuple[list[Job], Path]]:
+    """Jobs of one size together, and where their lessons lie."""
+    return [(jobs, folder / f"{'+'.join(job.name for job in jobs)}.npz") for jobs in by_size(task.jobs)]
+
+
+def _has_lessons(task: SureTask, folder: Path) -> bool:
+    return all(path.exists() for _, path in _places(task, folder))
+
+
+def _lessons(
+    task: SureTask, folder: Path, number: int, *, given: bool, actor: Actor | None = None
+) -> list[Lessons]:
+    """Lessons of all jobs, by size: those of an earlier run must be there, its own are collected."""
     found: list[Lessons] = []
-    for jobs in by_size(task.jobs):
-        path = folder / f"{'+'.join(job.name for job in jobs)}.npz"
+    for jobs, path in _places(task, folder):
         if not path.exists() and given:
             raise SettingsError(f"{path}: no lessons of these jobs; leave lessons_from out to collect them")
         if not path.exists():
-            settings, seed = task.settings, split(task.settings.training.seed, path.stem)
-            collect_lessons(task.course(jobs), task.design, settings.lessons, seed=seed).save(path)
+            settings, seed = task.settings, split(task.settings.training.seed, path.stem, number)
+            course, count = task.course(jobs), settings.lessons
+            collect_lessons(course, task.design, count, seed=seed, actor=actor).save(path)
         lessons = Lessons.load(path)
         intervals = lessons.observations["window"].shape[1]
         if intervals != task.design.history:
