@@ -26,7 +26,7 @@ from trimtab.stream_autoscaling.simulator.batches import Batches, step_all
 from trimtab.stream_autoscaling.simulator.simulator import Outcome
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
-__all__ = ["PaperRules", "PaperSimulator", "paper_graph"]
+__all__ = ["MINUTE_S", "PaperRules", "PaperSimulator", "paper_graph"]
 
 FIRST_RING = 256
 MINUTE_S = 60.0
@@ -49,11 +49,22 @@ class PaperRules(Settings):
 
 
 def paper_graph(jobs: Sequence[Job], rules: PaperRules) -> Graph:
-    """Jobs as these rules see them: each task counts its own slots, from 1 to `most`; nothing is keyed."""
+    """Jobs as these rules see them: each task counts its own slots, from 1 to `most`; nothing is keyed.
+
+    Every task works on every record once, whatever its parents: selectivities are such that what reaches a
+    task over all its edges is one record for each that arrives at the job.
+    """
     graph = graph_of(jobs)
     ones = graph.exists.astype(np.int64)
     numbered = np.tile(np.arange(graph.exists.shape[1]), (len(jobs), 1)) * ones
-    return graph._replace(least=ones, most=ones * rules.most, key_groups=0 * ones, slot_group=numbered)
+    edges = (graph.selectivity > 0).astype(np.float64)
+    return graph._replace(
+        selectivity=edges / np.maximum(edges.sum(1, keepdims=True), 1),
+        least=ones,
+        most=ones * rules.most,
+        key_groups=0 * ones,
+        slot_group=numbered,
+    )
 
 
 class PaperSimulator:
@@ -155,7 +166,7 @@ class PaperSimulator:
             present=present,
             complete=exists & present[:, :, None],
             records_in=b.taken / MINUTE_S,
-            records_out=b.taken / MINUTE_S,
+            records_out=b.taken / MINUTE_S * self.graph.selectivity.sum(2)[:, None],
             busy=b.busy,
             backpressured=nothing,
             idle=1 - b.busy,

@@ -22,7 +22,7 @@ from trimtab.learning.distributions import (
 )
 from trimtab.networks.array_tools import Tools
 from trimtab.stream_autoscaling.sure.design import Design
-from trimtab.stream_autoscaling.sure.features import View
+from trimtab.stream_autoscaling.sure.features import FEATURES, View
 from trimtab.stream_autoscaling.sure.network import Answers, answers, new_network, summary, value
 
 __all__ = ["JAX_TOOLS", "sure_agent", "view_in"]
@@ -42,13 +42,23 @@ def _limit(counts: jax.Array, limit: int) -> int:
 JAX_TOOLS = Tools(jnp, jax.lax.scan, jax.lax.stop_gradient, _largest, _limit)
 
 
-def sure_agent(design: Design, *, sees_future: bool = True, seed: int = 0, start: Any = None) -> Agent:
+def sure_agent(
+    design: Design,
+    *,
+    sees_future: bool = True,
+    seed: int = 0,
+    start: Any = None,
+    features: int = len(FEATURES),
+    apart: bool = False,
+) -> Agent:
     """An agent whose actions are what `actions.decode_action` reads.
 
     `sees_future` tells the critic, in training, what rates are still to come; off for the ablation.
     `start` holds parts of the parameters to begin from, such as those of a bundle (which has no critic).
+    `features` is how many numbers a view has of each vertex. With `apart`, each vertex has a log-probability
+    of its own for the published action: of dozens together, hardly any ratio would stay within a clip.
     """
-    weigh = _gaussian if design.actions == "gaussian" else _residual
+    weigh = _residual if design.actions != "gaussian" else _gaussian_apart if apart else _gaussian
 
     def answered(parameters: Any, observation: dict[str, jax.Array], *, draws: bool) -> Answers:
         return answers(parameters, view_in(observation), design, JAX_TOOLS, draws=draws)
@@ -76,7 +86,7 @@ def sure_agent(design: Design, *, sees_future: bool = True, seed: int = 0, start
         return jnp.concatenate([commit[:, None], likeliest_choice(found.choices)], axis=1)
 
     def drawn(key: jax.Array) -> Any:
-        return jax.tree.map(jnp.asarray, new_network(design, seed) | (start or {}))
+        return jax.tree.map(jnp.asarray, new_network(design, seed, features=features) | (start or {}))
 
     def summarised(parameters: Any, observation: dict[str, jax.Array]) -> jax.Array:
         return summary(view_in(observation), jnp)
@@ -117,10 +127,15 @@ def _residual(found: Answers, action: jax.Array, exists: jax.Array) -> tuple[jax
 
 def _gaussian(found: Answers, action: jax.Array, exists: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Log-density and entropy of the published action, over the vertices there are."""
+    density, entropy = _gaussian_apart(found, action, exists)
+    return density.sum(-1), entropy.sum(-1)
+
+
+def _gaussian_apart(found: Answers, action: jax.Array, exists: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The same for each vertex, [B, V]; 0 where there is none."""
     distance = (action - found.mean) * jnp.exp(-found.log_spread)
     density = -0.5 * jnp.square(distance) - found.log_spread - _HALF_LOG_TWO_PI
-    number = exists.sum(-1)
-    return jnp.where(exists, density, 0.0).sum(-1), number * (found.log_spread + _HALF_LOG_TWO_PI + 0.5)
+    return jnp.where(exists, density, 0.0), exists * (found.log_spread + _HALF_LOG_TWO_PI + 0.5)
 
 
 def _doubting(parameters: Any, factor: float) -> Any:

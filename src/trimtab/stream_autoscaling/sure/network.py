@@ -64,10 +64,10 @@ class Answers(NamedTuple):
     bound: Array | None  # [B]: see `encoders.Encoded`
 
 
-def new_network(design: Design, seed: int) -> Parameters:
-    """Draw the parameters of actor and critic."""
+def new_network(design: Design, seed: int, *, features: int = len(FEATURES)) -> Parameters:
+    """Draw the parameters of actor and critic, which are told so many numbers of each vertex and interval."""
     random = np.random.default_rng(seed)
-    hidden, features = design.hidden, len(FEATURES)
+    hidden = design.hidden
     actor: dict[str, Any] = {"encoder": encoder_of(design.history_encoder).new(random, features, design)}
     actor["known"] = new_dense(random, 2 * hidden + features, hidden)
     if design.actions == "gaussian":
@@ -77,12 +77,12 @@ def new_network(design: Design, seed: int) -> Parameters:
         actor["offer"] = new_dense(random, len(CHOICE_FEATURES), hidden)
         actor["score"] = new_mlp(random, (hidden, hidden, 1), 0.1)
         actor["commit"] = new_mlp(random, (2 * hidden + len(JOB_FEATURES), hidden, 1), 0.1)
-    return {"actor": actor, "critic": _new_critic(random)}
+    return {"actor": actor, "critic": _new_critic(random, features)}
 
 
-def _new_critic(random: np.random.Generator) -> Parameters:
+def _new_critic(random: np.random.Generator, features: int) -> Parameters:
     return {
-        "vertex": new_mlp(random, (2 * len(FEATURES), _CRITIC, _CRITIC)),
+        "vertex": new_mlp(random, (2 * features, _CRITIC, _CRITIC)),
         "job": new_mlp(random, (2 * _CRITIC + len(JOB_FEATURES) + FUTURE_FEATURES, _CRITIC, _CRITIC, 1), 0.1),
     }
 
