@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.core.errors import RegistryError, SettingsError, WorkloadError
 from trimtab.core.settings import load_settings
-from trimtab.stream_autoscaling.workload.generated import flat
+from trimtab.rates.generated import flat
 from trimtab.stream_autoscaling.workload.jobs import make_job
 from trimtab.stream_autoscaling.workload.presets import (
     TRACES,

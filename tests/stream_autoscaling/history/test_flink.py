@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.loopback_server import serving
 from tests.stream_autoscaling.history.flink_answers import (
     FakeJob,
     FakeVertex,
@@ -15,7 +16,6 @@ from tests.stream_autoscaling.history.flink_answers import (
     counting_job,
     rescale,
 )
-from tests.stream_autoscaling.history.servers import serving
 
 from trimtab.core.errors import HistoryError
 from trimtab.stream_autoscaling.history.flink import import_flink

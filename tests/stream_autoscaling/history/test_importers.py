@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trimtab.core.errors import HistoryError, RegistryError
+from trimtab.rates.counting import Series, mended
 from trimtab.stream_autoscaling.history import HISTORY, ImportReport
-from trimtab.stream_autoscaling.history.counting import Series, mended
 
 
 def test_every_importer_takes_a_source_and_keep_going() -> None:

@@ -17,10 +17,10 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
+from trimtab.rates.reading import is_address
 from trimtab.stream_autoscaling.history.flink_answers import Answers, ask, read_folder
 from trimtab.stream_autoscaling.history.flink_fits import edge_selectivities, restart_s, service_and_scaling
 from trimtab.stream_autoscaling.history.flink_samples import Plan, Windows, plan_of, windows_of
-from trimtab.stream_autoscaling.history.reading import is_address
 from trimtab.stream_autoscaling.job import Edge, Job, Vertex
 from trimtab.stream_autoscaling.problem import Floats
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.stream_autoscaling.history.reading import fetch_json, lines_of, load_json
+from trimtab.rates.reading import fetch_json, lines_of, load_json
 
 __all__ = ["WAY_OUT", "Answers", "ask", "read_folder"]
 

@@ -17,15 +17,15 @@ ENTRY_POINTS = "trimtab.stream_history"
 Importer = Callable[..., tuple[RateTrace | Job, ImportReport]]
 """`(path_or_url: str, *, keep_going: bool = False, ...)`; a source's own options have defaults."""
 
-_HERE = "trimtab.stream_autoscaling.history"
+_SHARED = "trimtab.rates"
 
 HISTORY: Registry[Importer] = Registry(
     "history",
     {
-        "common-log": f"{_HERE}.common_log:import_common_log",
-        "csv-counts": f"{_HERE}.csv_counts:import_csv_counts",
-        "flink": f"{_HERE}.flink:import_flink",
-        "prometheus": f"{_HERE}.prometheus:import_prometheus",
+        "common-log": f"{_SHARED}.common_log:import_common_log",
+        "csv-counts": f"{_SHARED}.csv_counts:import_csv_counts",
+        "flink": "trimtab.stream_autoscaling.history.flink:import_flink",
+        "prometheus": f"{_SHARED}.prometheus:import_prometheus",
     },
     ENTRY_POINTS,
 )

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 from trimtab.core.errors import RegistryError, WorkloadError
 from trimtab.core.randomness import integers, split, uniform
 from trimtab.core.registry import WORKLOAD_ENTRY_POINTS, Registry
 from trimtab.core.settings import Field, Settings, model_validator
+from trimtab.rates import generated
+from trimtab.rates.parts import Part, days_of_part, whole_days
+from trimtab.rates.traces import RateTrace, load_trace
 from trimtab.stream_autoscaling.job import Job
-from trimtab.stream_autoscaling.workload import generated
 from trimtab.stream_autoscaling.workload.synthetic import INITIAL_PARALLELISM
-from trimtab.stream_autoscaling.workload.traces import DAY_S, RateTrace, load_trace
 
 __all__ = [
     "PREFIX",
@@ -36,9 +36,6 @@ __all__ = [
 ]
 
 PREFIX = "stream/"
-Part = Literal["all", "training", "validation", "test"]
-TRAINING_SHARE, VALIDATION_SHARE = 9 / 14, 2 / 14
-LEAST_DAYS = 3
 
 TraceMaker = Callable[[str, int], RateTrace]
 """`(variant, seed)`: what follows the colon in the name, and the luck."""
@@ -144,38 +141,6 @@ def find_trace(name: str, *, seed: int = 0) -> RateTrace:
         return _file(name, Path(name).stat().st_mtime_ns if Path(name).is_file() else 0)
     base, _, variant = name.removeprefix(PREFIX).partition(":")
     return _named(base, variant, seed)
-
-
-def whole_days(trace: RateTrace) -> tuple[int, int]:
-    """First whole day, and the one after the last; days at either end may be covered in part only."""
-    # A span may end a rounding error before midnight.
-    slack = 0.5 * trace.step_s
-    first = int(-((slack - trace.start_s) // DAY_S))
-    last = int((trace.start_s + trace.length_s + slack) // DAY_S)
-    return first, max(first, last)
-
-
-def days_of_part(trace: RateTrace, part: Part) -> tuple[int, int]:
-    """First day of a part, and the one after its last.
-
-    >>> from trimtab.stream_autoscaling.workload.generated import flat
-    >>> [days_of_part(flat(days=14), part) for part in ("training", "validation", "test")]
-    [(0, 9), (9, 11), (11, 14)]
-    """
-    first, last = whole_days(trace)
-    days = last - first
-    if part == "all":
-        return first, last
-    if days < LEAST_DAYS:
-        raise WorkloadError(
-            f"{trace.provenance.source}: {days} whole days cannot be split into training, validation and "
-            f"test; bring at least {LEAST_DAYS}, or use part = all"
-        )
-    training = min(max(1, round(TRAINING_SHARE * days)), days - 2)
-    validation = min(max(1, round(VALIDATION_SHARE * days)), days - training - 1)
-    ends = (first, first + training, first + training + validation, last)
-    place = ("training", "validation", "test").index(part)
-    return ends[place], ends[place + 1]
 
 
 def described_trace(name: str) -> str:

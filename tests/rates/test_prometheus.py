@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.stream_autoscaling.history.servers import serving
+from tests.loopback_server import serving
 
 from trimtab.core.errors import HistoryError
-from trimtab.stream_autoscaling.history.prometheus import import_prometheus
+from trimtab.rates.prometheus import import_prometheus
 
 TEN = 1_700_042_400
 """10:00 of a day in November 2023, universal time."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from trimtab.core.errors import WorkloadError
 from trimtab.core.randomness import integers, split, uniform
-from trimtab.stream_autoscaling.problem import Floats
-from trimtab.stream_autoscaling.workload.traces import DAY_S, Provenance, RateTrace
+from trimtab.rates.chance import TURN, dispersed, interpolated, normal, wandering
+from trimtab.rates.traces import DAY_S, Floats, Provenance, RateTrace
 
 __all__ = [
     "clarknet_like",
@@ -24,7 +24,6 @@ __all__ = [
 
 MOST_DAYS = 366
 MINUTES = 1440
-TURN = 2 * np.pi
 
 
 def clarknet_like(seed: int = 0, days: int = 14, *, first_weekday: int | None = None) -> RateTrace:
@@ -46,10 +45,10 @@ def clarknet_like(seed: int = 0, days: int = 14, *, first_weekday: int | None = 
         first_weekday = int(integers(split(seed, "weekday"), 0, high=7))
     weekend = (minute // MINUTES + first_weekday) % 7 >= 5
     usual = np.where(weekend, _harmonics(hour, CLARKNET_WEEKEND), _harmonics(hour, CLARKNET_WEEKDAY))
-    today = np.exp(0.05 * _normal(split(seed, "days"), minute // MINUTES))
+    today = np.exp(0.05 * normal(split(seed, "days"), minute // MINUTES))
     weather = np.exp(_hourly(split(seed, "hours"), len(minute), persistence=0.75, deviation=0.07))
     mean = CLARKNET_LEVEL * usual * today * weather
-    counts = _dispersed(mean, CLARKNET_DISPERSION, _wandering(split(seed, "minutes"), len(minute), 0.33))
+    counts = dispersed(mean, CLARKNET_DISPERSION, wandering(split(seed, "minutes"), len(minute), 0.33))
     return _trace("clarknet-like", np.maximum(counts, 1.0) / 60, 60.0, seed, days)
 
 
@@ -74,12 +73,12 @@ def worldcup_like(seed: int = 0, days: int = 14) -> RateTrace:
     usual = 0.50 * (1 + 0.5 * np.cos(TURN * (hour - 16) / 24))
     interest = np.exp(_hourly(split(seed, "interest"), len(minute), persistence=0.97, deviation=0.16))
     rate = usual * interest * (1 + _matches(seed, minute, days))
-    noise = np.exp(0.04 * _wandering(split(seed, "minutes"), len(minute), 0.6))
+    noise = np.exp(0.04 * wandering(split(seed, "minutes"), len(minute), 0.6))
     return _trace("worldcup-like", WORLDCUP_MEAN * rate * noise, 60.0, seed, days)
 
 
 WORLDCUP_MEAN = 400.0
-"""Records per second, about."""
+"""Per second, about."""
 MATCH_HOURS = ((14.5, 0.8, 3.8), (19.0, 0.75, 3.4))
 """Kick-off, chance that there is a match, and its median height over what is usual then."""
 REST_DAY_CHANCE = 0.3
@@ -94,7 +93,7 @@ def _matches(seed: int, minute: np.ndarray, days: int) -> Floats:
         for number, (kick_off, chance, height) in enumerate(MATCH_HOURS):
             if uniform(split(seed, "match"), day, number) >= chance:
                 continue
-            size = height * np.exp(0.22 * float(_normal(split(seed, "size"), day, number)))
+            size = height * np.exp(0.22 * float(normal(split(seed, "size"), day, number)))
             # Within four hours before and eight after it all is said: e^(-240/12) is nothing.
             start = day * MINUTES + int(60 * kick_off)
             first, last = max(0, start - 240), min(len(minute), start + 480)
@@ -120,7 +119,7 @@ def twitter_like(seed: int = 0, days: int = 14) -> RateTrace:
         _hourly(split(seed, "level"), len(step), persistence=0.8, deviation=0.08, per_hour=360)
     )
     rate = level + _rushes(seed, step, days)
-    noise = np.exp(0.03 * _wandering(split(seed, "noise"), len(step), 0.3))
+    noise = np.exp(0.03 * wandering(split(seed, "noise"), len(step), 0.3))
     return _trace("twitter-like", TWITTER_MEAN * rate * noise, 10.0, seed, days)
 
 
@@ -133,7 +132,7 @@ def _rushes(seed: int, step: np.ndarray, days: int) -> Floats:
     """Up within a minute, a few minutes at the top, gone after a quarter of an hour."""
     added = np.zeros(len(step))
     slots = np.flatnonzero(uniform(split(seed, "rush"), np.arange(48 * days)) < RUSH_CHANCE)
-    heights = 2.4 * np.exp(0.15 * _normal(split(seed, "height"), slots))
+    heights = 2.4 * np.exp(0.15 * normal(split(seed, "height"), slots))
     tops_s = 180 + 390 * uniform(split(seed, "top"), slots)
     for slot, height, top_s in zip(slots.tolist(), heights, tops_s, strict=True):
         first = slot * 180
@@ -182,34 +181,5 @@ def _harmonics(hour: Floats, weights: tuple[float, ...]) -> Floats:
     return total
 
 
-def _dispersed(mean: Floats, dispersion: float, normal: Floats) -> Floats:
-    """Counts with this mean, variance = dispersion x mean, never negative: a squared normal.
-
-    (a + b z)^2 with b^2 = dispersion / 4 has the mean a^2 + b^2, and the variance dispersion x a^2 and a bit.
-    """
-    spread = np.sqrt(dispersion) / 2
-    return (np.sqrt(np.maximum(mean - spread**2, 0.0)) + spread * normal) ** 2
-
-
-def _normal(seed: int, *counters: np.ndarray | int) -> Floats:
-    """Standard normal draws, one for each counter (Box and Muller)."""
-    radius = np.sqrt(-2 * np.log1p(-uniform(split(seed, "radius"), *counters)))
-    return radius * np.cos(TURN * uniform(split(seed, "angle"), *counters))
-
-
-def _wandering(seed: int, count: int, persistence: float) -> Floats:
-    """A process of mean 0 and deviation 1 in which each step keeps this share of the one before.
-
-    It is the sum of old shocks that fade; those below a thousandth are left out, so no state is carried.
-    """
-    reach = 1 + int(np.ceil(np.log(1e-3) / np.log(persistence)))
-    fading = persistence ** np.arange(reach)
-    shocks = _normal(seed, np.arange(count + reach - 1))
-    return np.convolve(shocks, fading, "valid") / np.sqrt((fading**2).sum())
-
-
 def _hourly(seed: int, count: int, *, persistence: float, deviation: float, per_hour: int = 60) -> Floats:
-    """Wandering from hour to hour, straight in between."""
-    hours = -(-count // per_hour) + 1
-    points = deviation * _wandering(seed, hours, persistence)
-    return np.interp(np.arange(count) / per_hour, np.arange(hours), points)
+    return interpolated(seed, count, persistence, every=per_hour, deviation=deviation)

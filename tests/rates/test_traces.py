@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from trimtab.core.errors import WorkloadError
-from trimtab.stream_autoscaling.workload import generated
-from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace, load_trace, save_trace
+from trimtab.rates import generated
+from trimtab.rates.traces import Provenance, RateTrace, load_trace, save_trace
 
 GENERATORS = [getattr(generated, name) for name in generated.__all__]
 TOY = RateTrace(np.array([1.0, 3.0, 2.0, 2.0]), 60.0, Provenance("toy", {"made": "here"}), start_s=120.0)
@@ -217,9 +217,10 @@ def test_files_that_are_no_traces(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(WorkloadError, match="not a trace file"):
             load_trace(path)
-    good = {"format": "trimtab-stream-trace", "version": 1, "step_s": 1, "start_s": 0}
+    good = {"format": "trimtab-trace", "version": 1, "step_s": 1, "start_s": 0}
     good["provenance"] = {"source": "toy"}
     for header, said in (
+        ({**good, "format": "trimtab-workload"}, "format 'trimtab-workload' version 1, expected"),
         ([], "not a trace file"),
         ({**good, "version": 7}, "version 7, expected"),
         ({**good, "step_s": None}, "wrong fields"),
@@ -229,3 +230,12 @@ def test_files_that_are_no_traces(tmp_path: Path) -> None:
             np.savez(file, header=np.array(json.dumps(header)), rates=np.ones(3))
         with pytest.raises(WorkloadError, match=said):
             load_trace(path)
+
+
+def test_files_of_the_former_format_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.trace"
+    header = {"format": "trimtab-stream-trace", "version": 1, "step_s": 60, "start_s": 0}
+    with path.open("wb") as file:
+        text = json.dumps({**header, "provenance": {"source": "toy"}})
+        np.savez(file, header=np.array(text), rates=np.ones(3))
+    assert load_trace(path).length_s == 180

@@ -11,8 +11,7 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.stream_autoscaling.problem import Flags, Floats
-from trimtab.stream_autoscaling.workload.traces import DAY_S, Provenance, RateTrace
+from trimtab.rates.traces import DAY_S, Flags, Floats, Provenance, RateTrace
 
 __all__ = ["Fill", "Series", "mended", "runs_of"]
 
@@ -23,7 +22,7 @@ LONGEST = 20_000_000
 
 @dataclass(frozen=True)
 class Series:
-    """Records per second, evenly spaced; NaN where nothing is known."""
+    """What came per second, evenly spaced; NaN where nothing is known."""
 
     source: str
     rates: Floats

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trimtab.core.errors import HistoryError
-from trimtab.stream_autoscaling.history.csv_counts import import_csv_counts
+from trimtab.rates.csv_counts import import_csv_counts
 
 
 def written(folder: Path, text: str, name: str = "counts.csv") -> str:
@@ -48,11 +48,23 @@ def test_running_numbers_need_a_step(tmp_path: Path) -> None:
     assert "the history does not tell the time of day: it begins at midnight" in report.assumptions
 
 
+def test_a_single_column_needs_a_step(tmp_path: Path) -> None:
+    """As Autothrottle's traces: one rate per line, each of a second."""
+    path = written(tmp_path, "5\n10\n15\n")
+    with pytest.raises(HistoryError, match="one column only"):
+        import_csv_counts(path)
+    trace, report = import_csv_counts(path, step_s=1, values="rates")
+    assert trace.rates.tolist() == [5, 10, 15]
+    assert "there is one column: every row is a step of 1 s" in report.assumptions
+    named = written(tmp_path, "requests\n5\n10\n")
+    assert import_csv_counts(named, step_s=10)[0].rates.tolist() == [0.5, 1]
+
+
 def test_rates_are_told_by_their_name_or_by_the_user(tmp_path: Path) -> None:
     path = written(tmp_path, "minute,rate\n0,60\n1,120\n")
     trace, report = import_csv_counts(path)
     assert trace.rates.tolist() == [60, 120]
-    assert "column 'rate' holds records per second" in report.assumptions
+    assert "column 'rate' holds rates per second" in report.assumptions
     assert import_csv_counts(path, values="counts")[0].rates.tolist() == [1, 2]
     with pytest.raises(HistoryError, match="values = 'sums'; use auto, counts or rates"):
         import_csv_counts(path, values="sums")  # pyright: ignore[reportArgumentType]
@@ -224,3 +236,10 @@ def test_twitter_with_its_holes(shared_data: Path) -> None:
     steps = len(trace.rates)
     assert report.filled["steps without data (interpolate)"] / steps == pytest.approx(0.0197, abs=0.001)
     assert np.median(trace.rates) == pytest.approx(52, rel=0.02)
+
+
+def test_autothrottle(shared_data: Path) -> None:
+    path = str(shared_data / "autothrottle-rps" / "bursty.txt.gz")
+    trace, _ = import_csv_counts(path, step_s=1, values="rates")
+    assert (len(trace.rates), trace.rates.max()) == (3600, 397)
+    assert trace.rates.mean() == pytest.approx(163.27, abs=0.01)

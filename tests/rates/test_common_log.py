@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trimtab.core.errors import HistoryError
-from trimtab.stream_autoscaling.history.common_log import import_common_log
+from trimtab.rates.common_log import import_common_log
 
 
 def line(clock: str, zone: str = "-0400") -> str:
