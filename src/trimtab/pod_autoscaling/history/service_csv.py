@@ -1,0 +1,198 @@
+"""Read what was measured of a service from a CSV: a column of times, and one for each metric.
+
+Names tell what a column is and in which unit: `rps`, `cpu_cores` or `cpu_millicores`, `memory_mib` or
+`memory_bytes`, `latency_ms`, `latency_p99_s`, `replicas`, ... Without a unit in the name, `cpu_unit`,
+`memory_unit` and `latency_unit` say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.core.errors import HistoryError
+from trimtab.core.import_report import ImportReport
+from trimtab.pod_autoscaling.fitting.service_history import COLUMNS, ServiceHistory, service_history
+from trimtab.pod_autoscaling.problem import Floats
+from trimtab.rates.counting import LONGEST
+from trimtab.rates.csv_tables import amount_of, clock_of, header_and_rows, place_named, time_place
+from trimtab.rates.reading import BrokenLines
+
+__all__ = ["read_service_csv"]
+
+WAY_OUT = "name a CSV with columns such as time, rps, cpu_cores, memory_mib, latency_ms, replicas"
+ALIASES: dict[str, tuple[str, ...]] = {
+    "rate": ("rps", "rate", "qps", "requests_per_second", "request_rate"),
+    "cpu": ("cpu", "cpu_usage", "cpu_used", "cores"),
+    "memory_mib": ("memory", "mem", "memory_usage", "memory_used", "working_set"),
+    "latency_s": ("latency", "latency_mean", "mean_latency", "latency_avg", "response_time"),
+    "latency_p50_s": ("latency_p50", "p50", "p50_latency", "latency_median"),
+    "latency_p99_s": ("latency_p99", "p99", "p99_latency"),
+    "in_flight": ("in_flight", "inflight", "concurrency", "active_requests"),
+    "replicas": ("replicas", "pods", "ready", "ready_replicas"),
+    "cpu_limit": ("cpu_limit", "limit_cpu", "cpu_limits"),
+}
+CPU_UNITS = {"cores": 1.0, "millicores": 1e-3, "m": 1e-3}
+MEMORY_UNITS = {
+    "mib": 1.0,
+    "mb": 1e6 / 2**20,
+    "gib": 1024.0,
+    "gb": 1e9 / 2**20,
+    "kib": 1 / 1024,
+    "bytes": 2.0**-20,
+}
+LATENCY_UNITS = {"s": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6}
+UNITS: dict[str, Mapping[str, float]] = {
+    "cpu": CPU_UNITS,
+    "cpu_limit": CPU_UNITS,
+    "memory_mib": MEMORY_UNITS,
+    **dict.fromkeys(("latency_s", "latency_p50_s", "latency_p99_s"), LATENCY_UNITS),
+}
+NO_UNITS: Mapping[str, float] = {}
+
+
+class Column(NamedTuple):
+    """A column of the file: where, of what, and its unit in ours."""
+
+    place: int
+    metric: str
+    scale: float
+
+
+def read_service_csv(
+    path: str,
+    *,
+    keep_going: bool = False,
+    time_column: str | None = None,
+    step_s: float | None = None,
+    cpu_unit: str = "cores",
+    memory_unit: str = "MiB",
+    latency_unit: str = "s",
+    tolerated_share: float = 0.0,
+) -> tuple[ServiceHistory, ImportReport]:
+    """Metrics of a service, evenly spaced; rows may be missing, and count as unknown.
+
+    `step_s` is needed where no column tells the time: every row is then a step.
+    """
+    report = ImportReport(path)
+    header, rows = header_and_rows(Path(path), keep_going=keep_going, report=report, way_out=WAY_OUT)
+    if not header:
+        raise HistoryError(f"{path}: the first line has no names; {WAY_OUT}")
+    usual = {
+        "cpu": _unit(path, "cpu_unit", cpu_unit, CPU_UNITS),
+        "memory_mib": _unit(path, "memory_unit", memory_unit, MEMORY_UNITS),
+        "latency_s": _unit(path, "latency_unit", latency_unit, LATENCY_UNITS),
+    }
+    columns = _columns(path, header, usual, report)
+    times_s, values = _numbers(
+        path, header, rows, columns, time_column, step_s,
+        broken=BrokenLines(path, tolerated_share=tolerated_share, keep_going=keep_going), report=report,
+    )  # fmt: skip
+    apart_s, places = _places(path, times_s, step_s)
+    length = int(places.max()) + 1
+    found = {column.metric: np.full(length, np.nan) for column in columns}
+    for row, column in enumerate(columns):
+        found[column.metric][places] = values[row]
+    report.count("rows", len(times_s))
+    report.drop("step without data", length - len(times_s))
+    return service_history(f"{path}", apart_s, found), report
+
+
+def _unit(path: str, option: str, unit: str, known: Mapping[str, float]) -> float:
+    if unit.lower() not in known:
+        raise HistoryError(f"{path}: {option} = {unit!r}; use one of {', '.join(known)}")
+    return known[unit.lower()]
+
+
+def _columns(
+    path: str, header: Sequence[str], usual: Mapping[str, float], report: ImportReport
+) -> list[Column]:
+    found: dict[str, Column] = {}
+    for place, name in enumerate(header):
+        column = _known(place, name, usual)
+        if column is None:
+            continue
+        if column.metric in found:
+            other = header[found[column.metric].place]
+            raise HistoryError(
+                f"{path}: both {other!r} and {name!r} are {column.metric} ({COLUMNS[column.metric]}); drop "
+                "one of them"
+            )
+        found[column.metric] = column
+    for needed in ("rate", "cpu"):
+        if needed not in found:
+            raise HistoryError(
+                f"{path}: no column of {needed} ({COLUMNS[needed]}) among {', '.join(header)}; call one "
+                f"{ALIASES[needed][0]}"
+            )
+    missing = [name for name in COLUMNS if name not in found]
+    if missing:
+        report.assume(f"not measured: {', '.join(missing)}")
+    return list(found.values())
+
+
+def _known(place: int, name: str, usual: Mapping[str, float]) -> Column | None:
+    name = name.replace("-", "_").replace(" ", "_").removesuffix("_mean").removesuffix("_avg")
+    for metric, aliases in ALIASES.items():
+        units = UNITS.get(metric, NO_UNITS)
+        for alias in aliases:
+            if name == alias:
+                kind = "latency_s" if metric.startswith("latency") else metric.removesuffix("_limit")
+                return Column(place, metric, usual.get(kind, 1.0))
+            unit = name.removeprefix(f"{alias}_")
+            if unit != name and unit in units:
+                return Column(place, metric, units[unit])
+    return None
+
+
+def _numbers(
+    path: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    columns: Sequence[Column],
+    time_column: str | None,
+    step_s: float | None,
+    *,
+    broken: BrokenLines,
+    report: ImportReport,
+) -> tuple[Floats, Floats]:
+    """Times [T] and values [K, T] in our units, of the sound rows."""
+    where = place_named(path, header, time_column) if time_column else time_place(header, rows[0])
+    if where is None and step_s is None:
+        raise HistoryError(f"{path}: no column of times; name it (time_column), or give step_s")
+    clock = None if where is None else clock_of(path, header[where], rows[0][where], step_s=step_s)
+    times_s: list[float] = []
+    values: list[list[float]] = []
+    for line, row in enumerate(rows, start=2):
+        if len(row) < len(header):
+            broken.add(f"line {line}", f"has {len(row)} columns")
+            continue
+        time_s = (line - 2) * (step_s or 1.0) if clock is None or where is None else clock.seconds(row[where])
+        if time_s is None:
+            broken.add(f"line {line}", f"has the time {row[where or 0]!r}")
+            continue
+        numbers = [amount_of(row[column.place]) for column in columns]
+        bad = next((k for k, number in enumerate(numbers) if number is None), None)
+        if bad is not None:
+            broken.add(f"line {line}", f"has {header[columns[bad].place]} = {row[columns[bad].place]}")
+            continue
+        times_s.append(time_s)
+        values.append([number or 0.0 for number in numbers])
+    broken.settle(len(rows), way_out="mend it", report=report)
+    scales = np.array([column.scale for column in columns])
+    return np.array(times_s), np.array(values).T * scales[:, None]
+
+
+def _places(path: str, times_s: Floats, step_s: float | None) -> tuple[float, np.ndarray]:
+    """Seconds between rows, and the step of each row."""
+    gaps = np.diff(np.sort(times_s))
+    if gaps.size == 0 or (gaps <= 0).any():
+        raise HistoryError(f"{path}: a time comes twice, or there is one only; every row needs its own")
+    apart_s = step_s or float(np.median(gaps))
+    places = np.round((times_s - times_s.min()) / apart_s).astype(np.int64)
+    if len(np.unique(places)) < len(places) or places.max() >= LONGEST:
+        raise HistoryError(f"{path}: rows are not {apart_s:g} s apart; record evenly, or give step_s")
+    return apart_s, places

@@ -1,0 +1,190 @@
+"""Read what was measured of a service from Prometheus: asked for now, or answers saved in a folder.
+
+A workload's name is enough for CPU, memory, replicas, limits and starts (cAdvisor and kube-state-metrics);
+requests and latency come from a histogram of the service itself, such as `http_request_duration_seconds`.
+Every query can be given instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from trimtab.core.errors import HistoryError
+from trimtab.core.import_report import ImportReport
+from trimtab.pod_autoscaling.fitting.service_history import COLUMNS, ServiceHistory, service_history
+from trimtab.pod_autoscaling.problem import Floats
+from trimtab.rates.counting import LONGEST
+from trimtab.rates.range_queries import Points, on_grid, read_range, spacing_of
+from trimtab.rates.reading import is_address
+
+__all__ = ["queries_for", "read_service_prometheus"]
+
+ADDED_UP = ("rate", "cpu", "in_flight", "replicas")
+"""Of several series the sum is meant; of others only one makes sense."""
+MEBIBYTE = 2.0**20
+STARTS = "starts"
+WAY_OUT = "give workload and latency_metric, or the query itself"
+
+
+def read_service_prometheus(
+    source: str,
+    *,
+    keep_going: bool = False,
+    start_s: float | None = None,
+    end_s: float | None = None,
+    step_s: float | None = None,
+    namespace: str = "default",
+    workload: str | None = None,
+    latency_metric: str | None = None,
+    selector: str = "",
+    window: str = "1m",
+    rate_query: str | None = None,
+    cpu_query: str | None = None,
+    memory_query: str | None = None,
+    latency_query: str | None = None,
+    latency_p50_query: str | None = None,
+    latency_p99_query: str | None = None,
+    in_flight_query: str | None = None,
+    replicas_query: str | None = None,
+    cpu_limit_query: str | None = None,
+    starts_query: str | None = None,
+    timeout_s: float = 30.0,
+) -> tuple[ServiceHistory, ImportReport]:
+    """Metrics of a service between two moments (seconds since 1970), every `step_s`.
+
+    `source` is the address of a server, or a folder with saved answers of range queries: `rate.json`,
+    `cpu.json`, `memory_mib.json` (in bytes, as Prometheus has it), `latency_s.json`, ..., `starts.json`.
+    """
+    report = ImportReport(source)
+    given = {
+        "rate": rate_query,
+        "cpu": cpu_query,
+        "memory_mib": memory_query,
+        "latency_s": latency_query,
+        "latency_p50_s": latency_p50_query,
+        "latency_p99_s": latency_p99_query,
+        "in_flight": in_flight_query,
+        "replicas": replicas_query,
+        "cpu_limit": cpu_limit_query,
+        STARTS: starts_query,
+    }
+    if is_address(source):
+        queries = queries_for(
+            namespace=namespace,
+            workload=workload,
+            latency_metric=latency_metric,
+            selector=selector,
+            window=window,
+        ) | {name: query for name, query in given.items() if query is not None}
+        _refuse_missing(source, queries)
+        found = {
+            name: read_range(
+                source, query=query, start_s=start_s, end_s=end_s, step_s=step_s, timeout_s=timeout_s
+            )
+            for name, query in queries.items()
+        }
+    else:
+        found = _saved(Path(source))
+    starts = found.pop(STARTS, [])
+    found = {name: points for name, points in found.items() if points}
+    _refuse_missing(source, found)
+    spacing_s = spacing_of(source, [one for points in found.values() for one in points], step_s)
+    columns = _columns(source, found, spacing_s, report)
+    report.count("series", sum(map(len, found.values())))
+    report.count("steps", len(columns["rate"]))
+    missing = [name for name in COLUMNS if name not in columns]
+    if missing:
+        report.assume(f"no data of {', '.join(missing)}")
+    starts_s = np.array([one.values[-1] for one in starts if np.isfinite(one.values[-1])])
+    report.count("starts", len(starts_s))
+    return service_history(source, spacing_s, columns, starts_s=starts_s), report
+
+
+def queries_for(
+    *,
+    namespace: str,
+    workload: str | None,
+    latency_metric: str | None,
+    selector: str = "",
+    window: str = "1m",
+) -> dict[str, str]:
+    """The usual queries in PromQL, by column; none for what is not named.
+
+    >>> queries_for(namespace="shop", workload=None, latency_metric="http_request_duration_seconds")["rate"]
+    'sum(rate(http_request_duration_seconds_count{namespace="shop"}[1m]))'
+    """
+    queries: dict[str, str] = {}
+    if workload is not None:
+        pods = f'{{namespace="{namespace}",pod=~"{workload}-.+"}}'
+        containers = f'{{namespace="{namespace}",pod=~"{workload}-.+",container!="",container!="POD"}}'
+        queries |= {
+            "cpu": f"sum(rate(container_cpu_usage_seconds_total{containers}[{window}]))",
+            "memory_mib": f"avg(sum by (pod) (container_memory_working_set_bytes{containers}))",
+            "replicas": (
+                "max(kube_deployment_status_replicas_ready"
+                f'{{namespace="{namespace}",deployment="{workload}"}})'
+            ),
+            "cpu_limit": (
+                "avg(sum by (pod) (kube_pod_container_resource_limits"
+                f'{{namespace="{namespace}",pod=~"{workload}-.+",resource="cpu"}}))'
+            ),
+            STARTS: f"kube_pod_status_ready_time{pods} - on (namespace, pod) kube_pod_start_time{pods}",
+        }
+    if latency_metric is not None:
+        own = f'{{namespace="{namespace}"{"," + selector if selector else ""}}}'
+        count = f"sum(rate({latency_metric}_count{own}[{window}]))"
+        buckets = f"sum by (le) (rate({latency_metric}_bucket{own}[{window}]))"
+        queries |= {
+            "rate": count,
+            "latency_s": f"sum(rate({latency_metric}_sum{own}[{window}])) / {count}",
+            "latency_p50_s": f"histogram_quantile(0.5, {buckets})",
+            "latency_p99_s": f"histogram_quantile(0.99, {buckets})",
+        }
+    return queries
+
+
+def _refuse_missing(source: str, found: Mapping[str, object]) -> None:
+    for needed in ("rate", "cpu"):
+        if needed not in found:
+            raise HistoryError(
+                f"{source}: no data of {needed} ({COLUMNS[needed]}); {WAY_OUT} ({needed}_query)"
+            )
+
+
+def _saved(folder: Path) -> dict[str, list[Points]]:
+    if not folder.is_dir():
+        raise HistoryError(f"{folder}: no such folder; save answers as rate.json, cpu.json, ... in one")
+    known = (*COLUMNS, STARTS)
+    found = {}
+    for file in sorted(folder.glob("*.json*")):
+        name = file.name.partition(".")[0]
+        if name not in known:
+            raise HistoryError(f"{file}: no metric {name!r}; call the files {', '.join(known)} (.json)")
+        found[name] = read_range(str(file))
+    return found
+
+
+def _columns(
+    source: str, found: Mapping[str, list[Points]], step_s: float, report: ImportReport
+) -> dict[str, Floats]:
+    begin_s = min(one.times_s[0] for points in found.values() for one in points)
+    last_s = max(one.times_s[-1] for points in found.values() for one in points)
+    count = round((last_s - begin_s) / step_s) + 1
+    if count > LONGEST:
+        raise HistoryError(f"{source}: {count:,} steps of {step_s:g} s; give a longer step_s")
+    columns = {}
+    for name, points in found.items():
+        if len(points) > 1 and name not in ADDED_UP:
+            raise HistoryError(
+                f"{source}: {len(points)} series of {name}; put them together in the query, such as avg(...)"
+            )
+        rows = np.array([on_grid(source, one, begin_s=begin_s, step_s=step_s, count=count) for one in points])
+        unknown = np.isnan(rows).all(0)
+        columns[name] = np.where(unknown, np.nan, np.nansum(rows, 0))
+        report.drop(f"step without {name}", int(unknown.sum()))
+    if "memory_mib" in columns:
+        columns["memory_mib"] = columns["memory_mib"] / MEBIBYTE
+    return columns
