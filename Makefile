@@ -17,6 +17,7 @@ help:  ## Show this list.
 demo: $(VENV)/.demo-ready  ## Compare schedulers and autoscalers on embedded workloads; write HTML reports.
 	$(BIN)/trimtab demo dag $(ARGS)
 	$(BIN)/trimtab demo stream $(ARGS)
+	$(BIN)/trimtab demo pod $(ARGS)
 
 test: $(VENV)/.dev-ready system  ## Run every test (two workers). Narrow it with ARGS="-k words".
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
@@ -34,7 +35,7 @@ format: $(VENV)/.dev-ready  ## Rewrite the sources the way `make check` wants th
 
 coverage: $(VENV)/.dev-ready  ## Run the compiled code as plain Python and hold 95 % of lines and branches.
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-fail-under=95 \
-		-m "not slow and not spark and not browser and not streams" $(ARGS)
+		-m "not slow and not spark and not browser and not streams and not pods" $(ARGS)
 
 bench-%: $(VENV)/.dev-ready  ## Run one benchmark: bench-dag-fidelity runs benchmarks/dag_fidelity.py.
 	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(ARGS)
@@ -47,7 +48,7 @@ train-decima-gpu: $(VENV)/.dev-ready  ## Train the shipped policies (one GPU, 16
 	for preset in decima-tpch-batch decima-tpch-stream decima-multi; do \
 		$(BIN)/trimtab train dag --preset $$preset --out runs/$$preset || exit 1; done
 
-train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler on two cores (an hour; lessons stay in runs/sure-lessons).
+train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two cores; lessons stay in runs/sure-lessons).
 	$(BIN)/trimtab train stream --preset sure --out runs/sure $(ARGS)
 
 clean:  ## Remove the environment and what tools left behind.
