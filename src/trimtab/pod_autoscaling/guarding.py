@@ -1,0 +1,150 @@
+"""The guard for services: dimensions, floors and evidence as values, and a policy that goes through it.
+
+What a service needs now is read off its metrics: a pod gets no less CPU than 1.05 times what its busiest
+pods use, no less memory than 1.1 times the highest working set of the last intervals (after a kill as much as
+Kubernetes' vertical autoscaler would give), and all pods together no fewer cores than are used over 0.95.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trimtab.control.decision import Guarded
+from trimtab.control.evidence import Evidence, Needs
+from trimtab.control.guard import Guard
+from trimtab.control.guard_settings import Dimension, GuardSettings, Recovery
+from trimtab.control.limits import product_of
+from trimtab.core.errors import SettingsError
+from trimtab.pod_autoscaling.problem import (
+    CPU,
+    MEMORY,
+    REPLICAS,
+    SIZE,
+    Decider,
+    Floats,
+    PodPolicy,
+    Services,
+    Snapshot,
+    nearest_allowed,
+)
+
+__all__ = ["GuardedDecider", "GuardedPolicy", "evidence_of", "guard_of", "needs_of"]
+
+_CPU_MARGIN, _MEMORY_MARGIN, _FULL = 1.05, 1.1, 0.95
+_KILL_FACTOR, _KILL_MIB, _KILL_REMEMBERED_S = 1.2, 100.0, 600.0
+# A GiB costs about an eighth of a core.
+_MEMORY_PRICE = 0.12 / 1024
+
+
+def guard_of(services: Services, interval_s: float, **settings: Any) -> Guard:
+    """A guard for some services; `settings` are fields of `GuardSettings`, such as ``mode="active"``."""
+    if (services.quantum != services.quantum[0]).any():
+        raise SettingsError("services of one guard need the same quanta; guard them one by one")
+    dimensions = tuple(
+        Dimension(
+            name=name,
+            unit=unit,
+            quantum=float(services.quantum[0, column]),
+            least=float(services.least[:, column].min()),
+            most=float(services.most[:, column].max()),
+            joint=column != MEMORY,
+        )
+        for column, (name, unit) in enumerate(zip(SIZE, ("", "cores", "MiB"), strict=True))
+    )
+    given = {"recovery": Recovery(budget=float(services.budget.min())), **settings}
+    return Guard(
+        GuardSettings(dimensions=dimensions, interval_s=interval_s, **given),
+        capacity=product_of(REPLICAS, CPU),
+        cost=lambda sizes: sizes[:, REPLICAS] * (sizes[:, CPU] + _MEMORY_PRICE * sizes[:, MEMORY]),
+    )
+
+
+def evidence_of(snapshot: Snapshot) -> Evidence:
+    """What the service shows of the last interval."""
+    samples = snapshot.samples
+    told = samples.present & samples.complete
+    newest = told.shape[1] - 1 - np.argmax(told[:, ::-1], axis=1)
+    behind = np.where(told.any(1), told.shape[1] - 1 - newest, np.inf)
+    known = told[:, -1]
+    requests = np.where(known, samples.rate[:, -1] * snapshot.interval_s, 0.0)
+    return Evidence.of(
+        len(known),
+        data_age_s=snapshot.interval_s * behind,
+        latency_ratio=np.where(known, samples.latency_p99_s[:, -1] / snapshot.services.slo_s, np.nan),
+        bad=requests * np.where(known, samples.late[:, -1], 0.0),
+        total=requests,
+    )
+
+
+def needs_of(snapshot: Snapshot, settings: GuardSettings) -> Needs:
+    """What the service needs now, and may have."""
+    services, samples, pods = snapshot.services, snapshot.samples, snapshot.pods
+    told = samples.present & samples.complete
+    floor = np.zeros(snapshot.size.shape)
+    used = np.where(pods.exists & pods.ready & pods.measured, pods.cpu, 0.0)
+    floor[:, CPU] = _CPU_MARGIN * np.quantile(used, 0.95, axis=1, method="higher")
+    floor[:, MEMORY] = _MEMORY_MARGIN * np.where(told, samples.memory, 0.0).max(1)
+    # NaN where there was no kill, which is not recent.
+    recent = pods.exists & (snapshot.now_s[:, None] - pods.killed_s < _KILL_REMEMBERED_S)
+    grown = np.maximum(_KILL_FACTOR * pods.killed_at, pods.killed_at + _KILL_MIB)
+    floor[:, MEMORY] = np.maximum(floor[:, MEMORY], np.where(recent, grown, 0.0).max(1))
+    cores = np.where(told[:, -1], samples.cpu[:, -1], 0.0)
+    return Needs.of(
+        settings,
+        snapshot.size,
+        least=services.least,
+        most=services.most,
+        floor=np.minimum(floor, services.most),
+        capacity=cores / _FULL,
+    )
+
+
+class GuardedDecider:
+    """Both at work; `last` says what became of the last answers, and why."""
+
+    last: Guarded | None = None
+
+    def __init__(
+        self, services: Services, policy: Decider, heuristic: Decider, settings: dict[str, Any]
+    ) -> None:
+        self._services, self._policy, self._heuristic = services, policy, heuristic
+        self._settings = settings
+        self._guard: Guard | None = None
+
+    def decide(self, snapshot: Snapshot) -> Floats:
+        if self._guard is None:
+            self._guard = guard_of(self._services, snapshot.interval_s, **self._settings)
+            self._state = self._guard.begin(len(snapshot.now_s))
+        heuristic = nearest_allowed(self._services, self._heuristic.decide(snapshot))
+        self._state, self.last = self._guard.step(
+            self._state,
+            self._policy.decide(snapshot),
+            heuristic,
+            evidence_of(snapshot),
+            needs_of(snapshot, self._guard.settings),
+        )
+        return self.last.action
+
+
+class GuardedPolicy:
+    """A policy behind the guard, with a rule beside it that one would trust alone; itself a policy.
+
+    >>> from trimtab.pod_autoscaling.policies import make_policy
+    >>> GuardedPolicy(make_policy("multi"), make_policy("hpa"), mode="canary").name
+    'multi guarded by hpa'
+    """
+
+    def __init__(self, policy: PodPolicy, heuristic: PodPolicy, **settings: Any) -> None:
+        self._policy, self._heuristic = policy, heuristic
+        self._settings = {"mode": "active", **settings}
+
+    @property
+    def name(self) -> str:
+        return f"{self._policy.name} guarded by {self._heuristic.name}"
+
+    def begin(self, services: Services) -> GuardedDecider:
+        """Start afresh on these services."""
+        begun = [one.begin(services) for one in (self._policy, self._heuristic)]
+        return GuardedDecider(services, begun[0], begun[1], self._settings)

@@ -1,0 +1,121 @@
+"""The guard for services: what it is told, and that a policy behind it does as it should."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from tests.pod_autoscaling.snapshots import services_of, snapshot_of
+
+from trimtab.core.errors import SettingsError
+from trimtab.pod_autoscaling.application import Application
+from trimtab.pod_autoscaling.deployment import Deployment
+from trimtab.pod_autoscaling.guarding import GuardedPolicy, evidence_of, guard_of, needs_of
+from trimtab.pod_autoscaling.policies import make_policy
+from trimtab.pod_autoscaling.problem import CPU, MEMORY
+from trimtab.pod_autoscaling.simulator.simulator import simulate
+
+SERVICE = services_of(1, slo_s=0.4)
+
+
+def needs(**given):
+    snapshot = snapshot_of(SERVICE, **given)
+    return needs_of(snapshot, guard_of(SERVICE, 15.0).settings)
+
+
+def test_evidence_is_that_of_the_last_interval():
+    # 100 requests a second for 15 s, 2 % of them late; 0.3 s of 0.4 s.
+    seen = evidence_of(snapshot_of(SERVICE, rate=100.0, late=0.02, latency_p99_s=0.3))
+    assert seen.total == 1500 and seen.bad == pytest.approx(30)
+    assert seen.latency_ratio == pytest.approx(0.75) and seen.data_age_s == 0
+
+
+def test_without_metrics_there_is_an_age_and_no_evidence():
+    complete = np.ones((1, 20), bool)
+    complete[0, -3:] = False
+    seen = evidence_of(snapshot_of(SERVICE, complete=complete))
+    assert seen.data_age_s == 45 and seen.total == 0 and seen.bad == 0 and np.isnan(seen.latency_ratio)
+    assert evidence_of(snapshot_of(SERVICE, present=False)).data_age_s == np.inf
+
+
+def test_needs_are_read_off_usage():
+    # Pods use 0.5, 0.6, 0.7 and 0.8 cores: the busiest needs 0.84. Memory peaked at 400 MiB: 440.
+    found = needs(pod_cpu=[[0.5, 0.6, 0.7, 0.8]], cpu=2.6, memory=400.0)
+    assert found.floor[0, CPU] == pytest.approx(0.84)
+    assert found.floor[0, MEMORY] == pytest.approx(440)
+    assert found.capacity == pytest.approx(2.6 / 0.95)
+    # No sample of a pod that is not ready counts.
+    found = needs(pod_cpu=[[0.5, 0.6, 0.7, 0.8]], pod_ready=[[True, True, True, False]])
+    assert found.floor[0, CPU] == pytest.approx(0.735)
+
+
+@pytest.mark.parametrize(("killed_at", "floor"), [(300.0, 440.0), (600.0, 720.0), (450.0, 550.0)])
+def test_after_a_kill_memory_grows_by_a_fifth_and_100_mib_at_least(killed_at, floor):
+    killed_s = [[np.nan, 35_800.0, np.nan, np.nan]]
+    found = needs(memory=400.0, pod_killed_s=killed_s, pod_killed_at=killed_at)
+    assert found.floor[0, MEMORY] == pytest.approx(floor)
+    long_ago = [[np.nan, 30_000.0, np.nan, np.nan]]
+    assert needs(memory=400.0, pod_killed_s=long_ago, pod_killed_at=900.0).floor[0, MEMORY] == pytest.approx(
+        440
+    )
+
+
+def test_needs_stay_within_bounds():
+    assert needs(memory=5000.0).floor[0, MEMORY] == 4096
+
+
+def test_services_with_other_quanta_need_a_guard_of_their_own():
+    mixed = services_of(2, quantum=[[1, 0.01, 16], [1, 0.1, 16]])
+    with pytest.raises(SettingsError, match="the same quanta; guard them one by one"):
+        guard_of(mixed, 15.0)
+
+
+@dataclass
+class Always:
+    """The same answer whatever happens."""
+
+    size: tuple[float, float, float]
+    name: str = "always"
+
+    def begin(self, services):
+        return self
+
+    def decide(self, snapshot):
+        return np.tile(np.asarray(self.size), (len(snapshot.now_s), 1))
+
+
+def played(policy, seconds: int = 900):
+    rates = 60 + 40 * np.sin(np.arange(seconds) / 120)
+    return simulate(Application(), rates, policy, Deployment(), seed=1)
+
+
+RULE = "hpa:target=70,cpu=1"
+
+
+@pytest.mark.pods
+def test_in_shadow_mode_the_rule_is_left_alone():
+    alone, behind = (
+        played(make_policy(RULE)),
+        played(GuardedPolicy(Always((20, 4, 4096)), make_policy(RULE), mode="shadow")),
+    )
+    assert np.array_equal(alone.size, behind.size) and np.array_equal(alone.late, behind.late)
+
+
+@pytest.mark.pods
+def test_an_answer_that_is_no_number_leaves_the_rule_to_act():
+    behind = played(GuardedPolicy(Always((np.nan, 1, 512)), make_policy(RULE)))
+    alone = played(make_policy(RULE))
+    assert behind.size[:, 0].mean() >= alone.size[:, 0].mean()
+    assert behind.late.sum() <= alone.late.sum() + 5
+
+
+@pytest.mark.pods
+def test_who_asks_for_the_least_does_little_harm_and_is_told_why():
+    policy = GuardedPolicy(Always((1, 0.1, 64)), make_policy(RULE))
+    alone, free, behind = (played(one) for one in (make_policy(RULE), Always((1, 0.1, 64)), policy))
+    assert free.late.sum() > 10 * max(alone.late.sum(), 10)
+    assert behind.late.sum() < 0.2 * free.late.sum()
+    decider = policy.begin(SERVICE)
+    decider.decide(snapshot_of(SERVICE))
+    assert decider.last is not None and any("heuristic" in line for line in decider.last.explain(0))
