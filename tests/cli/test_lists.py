@@ -2,6 +2,9 @@ from collections.abc import Callable
 
 from trimtab.dag_scheduling.policies import POLICIES as OF_DAG
 from trimtab.dag_scheduling.workload.presets import WORKLOADS
+from trimtab.pod_autoscaling.policies import POLICIES as OF_POD
+from trimtab.pod_autoscaling.workload.applications import APPLICATIONS
+from trimtab.pod_autoscaling.workload.presets import TRACES as POD_TRACES
 from trimtab.stream_autoscaling.policies import POLICIES as OF_STREAM
 from trimtab.stream_autoscaling.workload.jobs import JOBS
 from trimtab.stream_autoscaling.workload.presets import TRACES
@@ -11,10 +14,10 @@ def test_policies_lists_all_with_a_sentence(run: Callable) -> None:
     answer = run("policies")
     assert answer.code == 0
     lines = [line.split()[:2] for line in answer.out.splitlines()]
-    for name in (*OF_DAG, *OF_STREAM):
+    for name in (*OF_DAG, *OF_STREAM, *OF_POD):
         assert name.split("/") in lines
     listed = run("policies", "--json").json
-    assert len(listed) == len(OF_DAG) + len(OF_STREAM)
+    assert len(listed) == len(OF_DAG) + len(OF_STREAM) + len(OF_POD)
     weighted = next(entry for entry in listed if entry["name"] == "weighted-fair")
     assert weighted["settings"][0]["tunable"] is True
     assert all(entry["description"] for entry in listed)
@@ -27,8 +30,9 @@ def test_policies_of_one_wing(run: Callable) -> None:
 
 def test_workloads_lists_names_and_sources(run: Callable) -> None:
     answer = run("workloads")
-    for name in (*WORKLOADS, *JOBS, *TRACES):
+    for name in (*WORKLOADS, *JOBS, *TRACES, *APPLICATIONS, *POD_TRACES):
         assert f"\n{name.partition('/')[2]} " in answer.out
     listed = run("workloads", "--json").json
-    assert {"spark", "flink"} <= {*listed["history"]}
+    assert {"spark", "flink", "azure-functions"} <= {*listed["history"]}
+    assert len(listed["history"]) == len({*listed["history"]})
     assert {entry["name"] for entry in listed["workloads"]} >= {"tpch", "synthetic", "tiny"}

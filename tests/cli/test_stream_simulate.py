@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.loopback_server import serving
 from tests.stream_autoscaling.history.flink_answers import counting_job
-from tests.stream_autoscaling.history.servers import serving
 
 from trimtab.stream_autoscaling.episode import METRICS
 from trimtab.stream_autoscaling.job import load_job

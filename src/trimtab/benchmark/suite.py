@@ -34,6 +34,7 @@ FIRST_TEST_SEED = 1_000_000
 SEEDS_PER_DRAW = 100_000
 
 _DAG = "trimtab.benchmark.dag_scheduling.suites"
+_POD = "trimtab.benchmark.pod_autoscaling.suites"
 _STREAM = "trimtab.benchmark.stream_autoscaling.suites"
 
 SUITES: Registry[type[Suite]] = Registry(
@@ -43,6 +44,8 @@ SUITES: Registry[type[Suite]] = Registry(
         "dag/decima": f"{_DAG}:DecimaSuite",
         "dag/multi-resource": f"{_DAG}:MultiResourceSuite",
         "dag/stream": f"{_DAG}:StreamSuite",
+        "pod/services": f"{_POD}:ServicesSuite",
+        "pod/unseen": f"{_POD}:UnseenSuite",
         "stream/jobs": f"{_STREAM}:JobsSuite",
         "stream/nexmark": f"{_STREAM}:NexmarkSuite",
         "stream/sure": f"{_STREAM}:SureSuite",

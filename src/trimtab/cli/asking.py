@@ -27,7 +27,10 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "executors": "cluster.executors",
     },
     "stream": {"job": "jobs", "trace": "trace.name", "load": "trace.load"},
+    "pod": {"app": "applications", "trace": "traces", "hours": "hours"},
 }
+# Fields that hold several, written with commas.
+LISTS = ("jobs", "applications", "traces")
 SHARED = ("settings", "set", "seed")
 
 
@@ -46,8 +49,12 @@ class SuiteFlags:
     """dag: all at once, a Poisson stream, or the times in the file."""
     job: str | None = None
     """stream: jobs, by name or file, separated by commas, instead of the suite's."""
+    app: Annotated[str | None, Parameter(name=("--app", "--application"))] = None
+    """pod: services, by name or profile, separated by commas, instead of the suite's."""
     trace: str | None = None
-    """stream: name or trace file of what arrives."""
+    """stream: name or trace file of what arrives; pod: several, separated by commas."""
+    hours: float | None = None
+    """pod: length of an episode."""
     load: float | None = None
     """One load instead of the suite's."""
     settings: Path | None = None
@@ -81,7 +88,8 @@ class SuiteFlags:
             if field.name not in known:
                 told = ", ".join(f"--{name}" for name in known) or "none but --set"
                 raise SettingsError(f"--{field.name}: {wing} suites have no such flag; they have {told}")
-            found[known[field.name]] = _split(value) if field.name == "job" else value
+            place = known[field.name]
+            found[place] = _split(value) if place in LISTS else value
         return found
 
     def _dag_sweep(self) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def compare(
     Parameters
     ----------
     suite:
-        dag/batch, dag/stream, dag/multi-resource, dag/decima, stream/jobs, stream/nexmark or stream/sure.
+        dag/batch, dag/stream, dag/multi-resource, dag/decima, stream/jobs, stream/nexmark, stream/sure,
+        pod/services or pod/unseen.
     policies:
         Policies separated by commas; `name:tuned` takes tuned settings (default: all of the suite).
     baseline:

@@ -55,11 +55,25 @@ DEMOS = {
             "                         trimtab compare stream/jobs --job small-1 --trace my.trace",
         ),
     ),
+    "pod": _Demo(
+        "pod/services",
+        6,
+        SuiteFlags(app="thumbnails"),
+        "aware",
+        "two hours of the same service under each",
+        (
+            "Bring your own history:  trimtab fit-profile METRICS.csv --out my-app.toml",
+            "                         trimtab import common-log ACCESS_LOG --out my.trace",
+            "                         trimtab compare pod/services --app my-app.toml --trace my.trace",
+        ),
+    ),
 }
+# What `--workload` names in each wing.
+GROUNDS = {"dag": "workload", "stream": "job", "pod": "app"}
 
 
 def demo(
-    wing: Literal["dag", "stream"] = "dag",
+    wing: Literal["dag", "stream", "pod"] = "dag",
     /,
     *,
     out: Path | None = None,
@@ -74,13 +88,13 @@ def demo(
     Parameters
     ----------
     wing:
-        dag: a batch of TPC-H jobs on a cluster; stream: a day of a streaming job.
+        dag: a batch of TPC-H jobs on a cluster; stream: a day of a streaming job; pod: hours of a service.
     out:
         Run folder to make (default: runs/demo, then runs/demo-2, ...).
     workload:
-        dag: another workload than the embedded one; stream: another job.
+        dag: another workload than the embedded one; stream: another job; pod: another service.
     seeds:
-        Test episodes of each policy (default 40; stream: 4).
+        Test episodes of each policy (default 40; stream: 4; pod: 6).
     seed:
         Another number gives other test episodes.
     processes:
@@ -94,7 +108,7 @@ def demo(
     from trimtab.core.run_folder import RunFolder
 
     shown = DEMOS[wing]
-    ground = {"workload" if wing == "dag" else "job": workload} if workload else {}
+    ground = {GROUNDS[wing]: workload} if workload else {}
     asked = replace(shown.flags, seed=seed, **ground).suite(shown.suite, seeds=seeds or shown.seeds)
     if f"{wing}/{shown.learned}" in asked.wing.policy_names():
         asked = asked.model_copy(update={"policies": (*asked.policies, shown.learned)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from trimtab.stream_autoscaling.deployment import Deployment
     from trimtab.stream_autoscaling.workload.presets import TraceSettings
 
-__all__ = ["USUAL_EPISODE", "EpisodeFlags"]
+__all__ = ["USUAL_EPISODE", "USUAL_SIMULATION", "EpisodeFlags", "SimulationFlags"]
 
 OF_WING = {
     "dag": ("workload", "jobs", "executors", "arrivals", "load", "mean_gap_s"),
     "stream": ("job", "trace", "load", "days", "interval_s"),
+    "pod": ("app", "trace", "hours", "mean_cores", "mean_rate", "interval_s"),
 }
 SHARED = ("seed", "settings")
 
@@ -122,3 +123,28 @@ def _flag(field: str) -> str:
 
 USUAL_EPISODE = EpisodeFlags()
 """What is played where no flag is given."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SimulationFlags(EpisodeFlags):
+    """The same for `simulate`, which also plays services; their decisions cannot be explained yet."""
+
+    trace: str | None = None
+    """stream, pod: name or trace file of what arrives (default: clarknet-like; pod: diurnal)."""
+    interval_s: int | None = None
+    """stream, pod: seconds between decisions (default 60; pod: 15)."""
+    app: Annotated[str | None, Parameter(name=("--app", "--application"))] = None
+    """pod: name or profile of the service (default: textbook)."""
+    hours: float | None = None
+    """pod: hours to play (default 1; less where a trace file has less)."""
+    mean_cores: float | None = None
+    """pod: cores that the work of the requests needs on average (default 6; a trace file keeps its rates)."""
+    mean_rate: float | None = None
+    """pod: requests per second on average, instead."""
+    settings: Path | None = None
+    """TOML file with the fields of the cluster (dag) or of the deployment (stream, pod)."""
+
+
+USUAL_SIMULATION = SimulationFlags()
+"""What is simulated where no flag is given."""

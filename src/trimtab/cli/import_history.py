@@ -1,4 +1,4 @@
-"""`trimtab import`: your history becomes a workload, a rate trace or a job."""
+"""`trimtab import`: your history becomes a workload, a rate trace, a job or an application."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from trimtab.cli.terminal import JsonFlag, Switch, change_of, print_json
 
-__all__ = ["import_history"]
+__all__ = ["import_history", "options_of"]
 
 
 def import_history(
@@ -31,11 +31,12 @@ def import_history(
     ----------
     source:
         Kind of history: spark, spark-server, alibaba-2018, wave-profile (workloads of jobs); common-log,
-        csv-counts, prometheus (rate traces), flink (a streaming job); ...
+        csv-counts, prometheus, azure-functions (rate traces), flink (a streaming job), azure-profile (an
+        application); ...
     path:
         File, folder or address of the history.
     out:
-        File to write, such as my.workload, my.trace or my-job.json.
+        File to write, such as my.workload, my.trace, my-job.json or my-app.toml.
     keep_going:
         Import what is sound from a damaged history, and say how much was lost.
     set:
@@ -44,7 +45,7 @@ def import_history(
     from trimtab.core.errors import HistoryError
 
     importer = _importer(source)
-    options = _options(source, importer, set or [])
+    options = options_of(source, importer, set or [])
     if not out.parent.is_dir():
         raise HistoryError(f"{out}: the folder {out.parent} does not exist; make it first")
     made, report = importer(path, keep_going=keep_going, **options)
@@ -59,18 +60,21 @@ def _importer(source: str) -> Callable[..., Any]:
     """Look the source up in every wing."""
     from trimtab.core.errors import RegistryError
     from trimtab.dag_scheduling.history import HISTORY as OF_JOBS
+    from trimtab.pod_autoscaling.history import HISTORY as OF_PODS
     from trimtab.stream_autoscaling.history import HISTORY as OF_STREAMS
 
-    for known in (OF_JOBS, OF_STREAMS):
+    # What streams and pods both have (logs, counts, Prometheus) is the same for both.
+    for known in (OF_JOBS, OF_STREAMS, OF_PODS):
         if source in known:
             return known.load(source)
-    names = [*OF_JOBS, *OF_STREAMS]
+    names = list(dict.fromkeys([*OF_JOBS, *OF_STREAMS, *OF_PODS]))
     close = difflib.get_close_matches(source, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise RegistryError(f"no history {source!r}; {hint}known: {', '.join(names)}")
 
 
-def _options(source: str, importer: Callable[..., Any], words: list[str]) -> dict[str, Any]:
+def options_of(source: str, importer: Callable[..., Any], words: list[str]) -> dict[str, Any]:
+    """Options of ``--set name=value`` words; one that the importer does not have is refused."""
     from trimtab.core.errors import SettingsError
 
     # What the verb itself gives, and what only tests and Python callers can.
@@ -91,8 +95,10 @@ def _options(source: str, importer: Callable[..., Any], words: list[str]) -> dic
 def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     """Write what came of it; facts for JSON, and lines that say what to do next."""
     from trimtab.dag_scheduling.workload import Workload, save_workload
+    from trimtab.pod_autoscaling.application import Application
+    from trimtab.pod_autoscaling.workload.applications import save_application
+    from trimtab.rates.traces import save_trace
     from trimtab.stream_autoscaling.job import Job, save_job
-    from trimtab.stream_autoscaling.workload.traces import save_trace
 
     if isinstance(made, Workload):
         save_workload(made, out)
@@ -111,11 +117,19 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
             f"next: trimtab simulate stream --job {out} --policy flink --draw day.png",
             f"      trimtab compare stream/jobs --job {out}",
         ]
+    if isinstance(made, Application):
+        save_application(made, out)
+        return {"application": str(out), "segments": len(made.segments)}, [
+            f"{out}: {1000 * made.cpu_s:.3g} ms of work and {1000 * made.io_s:.3g} ms of waiting a request, "
+            f"{made.memory_mib:.3g} MiB a pod",
+            f"next: trimtab simulate pod --app {out} --policy hpa --draw hour.png",
+        ]
     save_trace(made, out)
     days = made.length_s / 86_400
     return {"trace": str(out), "steps": len(made.rates), "days": days}, [
         f"{out}: {len(made.rates):,} steps of {made.step_s:g} s, {days:.1f} days, mean "
-        f"{made.rates.mean():,.1f} and at most {made.rates.max():,.1f} records/s",
-        f"next: trimtab simulate stream --trace {out} --policy flink --draw day.png",
+        f"{made.rates.mean():,.1f} and at most {made.rates.max():,.1f} per second",
+        f"next: trimtab simulate stream --trace {out} --policy flink --draw day.png    (as records)",
         f"      trimtab compare stream/jobs --trace {out}",
+        f"      trimtab simulate pod --trace {out} --policy hpa --draw hour.png    (as requests)",
     ]

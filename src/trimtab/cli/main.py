@@ -14,10 +14,14 @@ from collections.abc import Sequence
 __all__ = ["VERBS", "main"]
 
 VERBS: dict[str, tuple[str, str]] = {
-    "demo": ("trimtab.cli.demo:demo", "Compare every rule on an embedded workload, dag or stream."),
+    "demo": ("trimtab.cli.demo:demo", "Compare every rule on an embedded workload, dag, stream or pod."),
     "import": (
         "trimtab.cli.import_history:import_history",
         "Turn a history (Spark event logs, ...) into a workload file.",
+    ),
+    "fit-profile": (
+        "trimtab.cli.fit_profile:fit_profile",
+        "Fit an application to metrics of your own service.",
     ),
     "record": ("trimtab.cli.record:record", "Record TPC-H on a local Spark."),
     "simulate": ("trimtab.cli.simulate:simulate", "Play one workload under one policy; draw it."),
@@ -112,7 +116,7 @@ def _overview() -> str:
         "",
         "Usage: trimtab VERB [ARGUMENTS]",
         "",
-        *(f"  {verb:<10} {sentence}" for verb, (_, sentence) in VERBS.items()),
+        *(f"  {verb:<11} {sentence}" for verb, (_, sentence) in VERBS.items()),
         "",
         "Every verb has --help and --json; --debug shows where an error comes from.",
         "trimtab --version prints the version.",

@@ -9,20 +9,21 @@ from trimtab.cli.terminal import JsonFlag, print_json, table_of
 __all__ = ["policies"]
 
 
-def policies(wing: Literal["dag", "stream"] | None = None, /, *, json: JsonFlag = False) -> None:
+def policies(wing: Literal["dag", "stream", "pod"] | None = None, /, *, json: JsonFlag = False) -> None:
     """List the policies with their settings and usual values.
 
     Parameters
     ----------
     wing:
-        Only those of one wing: dag or stream.
+        Only those of one wing: dag, stream or pod.
     """
     from trimtab.core.policy import parameters_of
     from trimtab.dag_scheduling.policies import POLICIES as DAG
+    from trimtab.pod_autoscaling.policies import POLICIES as POD
     from trimtab.stream_autoscaling.policies import POLICIES as STREAM
 
     found = []
-    for name, book in (("dag", DAG), ("stream", STREAM)):
+    for name, book in (("dag", DAG), ("stream", STREAM), ("pod", POD)):
         if wing in (None, name):
             for policy in book:
                 short = book.short_name(policy)

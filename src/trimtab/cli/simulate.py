@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from trimtab.cli.episode import USUAL_EPISODE, EpisodeFlags
+from trimtab.cli.episode import USUAL_SIMULATION, EpisodeFlags, SimulationFlags
 from trimtab.cli.terminal import JsonFlag, command_line, print_json, say_if_compiling, table_of
 
 if TYPE_CHECKING:
@@ -19,27 +19,37 @@ PICTURES = (".png", ".svg", ".html")
 
 
 def simulate(
-    wing: Literal["dag", "stream"],
+    wing: Literal["dag", "stream", "pod"],
     /,
     *,
     policy: str,
-    episode: EpisodeFlags = USUAL_EPISODE,
+    episode: SimulationFlags = USUAL_SIMULATION,
     draw: Path | None = None,
+    out: Path | None = None,
     json: JsonFlag = False,
 ) -> None:
-    """Play one workload to the end and tell how the jobs fared.
+    """Play one workload to the end and tell how the jobs, records or requests fared.
 
     Parameters
     ----------
     wing:
-        What is decided: dag (jobs on executors) or stream (parallelism of a streaming job).
+        What is decided: dag (jobs on executors), stream (parallelism of a streaming job) or pod (replicas,
+        CPU and memory of a service).
     policy:
         Name, perhaps with settings: weighted-fair:alpha=-0.5. `trimtab policies` lists them.
     draw:
         Picture to write: .png or .svg for a chart, .html for a report.
+    out:
+        pod: run folder to make, with results.json, report.html and pictures.
     """
     _check_picture(draw)
     episode.refuse_others(wing)
+    if wing == "pod":
+        from trimtab.cli.simulate_pod import simulate_pod
+
+        simulate_pod(policy, episode, draw, out, json=json)
+        return
+    _refuse_folder(wing, out)
     if wing == "stream":
         from trimtab.cli.simulate_stream import simulate_stream
 
@@ -77,6 +87,13 @@ def _check_picture(draw: Path | None) -> None:
         raise TrimtabError(f"{draw}: pictures are written as {', '.join(PICTURES)}; change the suffix")
     if not draw.parent.is_dir():
         raise TrimtabError(f"{draw}: the folder {draw.parent} does not exist; make it first")
+
+
+def _refuse_folder(wing: str, out: Path | None) -> None:
+    from trimtab.core.errors import SettingsError
+
+    if out is not None:
+        raise SettingsError(f"--out: {wing} has no such flag; --draw writes a picture or a report")
 
 
 def _draw(episode: Episode, path: Path, asked: WorkloadSettings) -> None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
-USUAL = {"dag": "dag/batch", "stream": "stream/jobs"}
+USUAL = {"dag": "dag/batch", "stream": "stream/jobs", "pod": "pod/services"}
 
 
 def tune(
-    wing: Literal["dag", "stream"],
+    wing: Literal["dag", "stream", "pod"],
     /,
     *,
     suite: str | None = None,
@@ -44,9 +44,9 @@ def tune(
     Parameters
     ----------
     wing:
-        What is decided: dag or stream.
+        What is decided: dag, stream or pod.
     suite:
-        Suite to tune for (default: dag/batch or stream/jobs).
+        Suite to tune for (default: dag/batch, stream/jobs or pod/services).
     policies:
         Rules separated by commas (default: all that have something to tune).
     training_seeds:

@@ -8,9 +8,12 @@ __all__ = ["workloads"]
 
 
 def workloads(*, json: JsonFlag = False) -> None:
-    """List workloads, streaming jobs and rate traces, and the histories that `trimtab import` reads."""
+    """List workloads, streaming jobs, applications and rate traces, and what `trimtab import` reads."""
     from trimtab.dag_scheduling.history import HISTORY as OF_JOBS
     from trimtab.dag_scheduling.workload import presets as dag
+    from trimtab.pod_autoscaling.history import HISTORY as OF_PODS
+    from trimtab.pod_autoscaling.workload import applications as pod_applications
+    from trimtab.pod_autoscaling.workload import presets as pod
     from trimtab.stream_autoscaling.history import HISTORY as OF_STREAMS
     from trimtab.stream_autoscaling.workload import jobs as stream_jobs
     from trimtab.stream_autoscaling.workload import presets as stream
@@ -24,16 +27,29 @@ def workloads(*, json: JsonFlag = False) -> None:
         "traces": [
             (name.removeprefix(stream.PREFIX), stream.described_trace(name)) for name in stream.TRACES
         ],
+        "applications": [
+            (name.removeprefix(pod.PREFIX), pod_applications.described_application(name))
+            for name in pod_applications.APPLICATIONS
+        ],
+        "pod_traces": [(name.removeprefix(pod.PREFIX), pod.described_trace(name)) for name in pod.TRACES],
     }
     if json:
         listed = {
             kind: [{"name": name, "description": text} for name, text in pairs]
             for kind, pairs in known.items()
         }
-        print_json({**listed, "history": [*OF_JOBS, *OF_STREAMS]})
+        print_json({**listed, "history": list(dict.fromkeys([*OF_JOBS, *OF_STREAMS, *OF_PODS]))})
         return
-    heads = {"workloads": "dag: --workload", "jobs": "stream: --job", "traces": "stream: --trace"}
+    heads = {
+        "workloads": "dag: --workload",
+        "jobs": "stream: --job",
+        "traces": "stream: --trace",
+        "applications": "pod: --app",
+        "pod_traces": "pod: --trace",
+    }
     for kind, pairs in known.items():
         print(table_of([heads[kind], "what it is"], [list(pair) for pair in pairs]), end="\n\n")
     print(f"Your own jobs: trimtab import SOURCE PATH --out my.workload; sources: {', '.join(OF_JOBS)}")
     print(f"Your own streams: trimtab import SOURCE PATH --out my.trace; sources: {', '.join(OF_STREAMS)}")
+    print(f"Your own services: trimtab import SOURCE PATH --out my.trace; sources: {', '.join(OF_PODS)};")
+    print("and trimtab fit-profile SOURCE --out my-app.toml, from metrics in a CSV or in Prometheus")

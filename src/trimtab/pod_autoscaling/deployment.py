@@ -15,11 +15,11 @@ class Objective(Settings):
     `aware` is w·RU + (1 - w)·SP: RU is the mean of the shares of CPU and of memory that are used, SP the
     limit over the 99th percentile of latency, at most 1; a request that failed was never answered.
 
-    `lagrangian` is minus (cores held + memory_price · GiB held + multiplier · cores that the requests above the
-    budget need), over the cores that the whole trace needs on average (at least those of the smallest size).
-    The requests above the budget are late - budget · finished: fewer than none where an interval has time left
-    over, so that rewards add up to the constraint of a whole episode, and their mean is minus its `cost`, over
-    those cores. Whoever trains moves the multiplier.
+    `lagrangian` is minus (cores held + memory_price · GiB held + multiplier · cores that the requests above
+    the budget need), over the cores that the whole trace needs on average (at least those of the smallest
+    size). The requests above the budget are late - budget · finished: less than none where an interval has
+    some to spare, so that rewards add up to the constraint of a whole episode. Their mean is minus its
+    `cost`, over those cores. Whoever trains moves the multiplier.
     """
 
     reward: Literal["aware", "lagrangian"] = Field(default="aware", description="Which of the two.")

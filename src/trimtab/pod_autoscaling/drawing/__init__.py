@@ -1,0 +1,6 @@
+"""Pictures of pod autoscaling: what arrived, how late it was answered, what was held for it and changed."""
+
+from trimtab.pod_autoscaling.drawing.figure import draw_episodes, episodes_figure
+from trimtab.pod_autoscaling.drawing.marks import Marks, changes_of
+
+__all__ = ["Marks", "changes_of", "draw_episodes", "episodes_figure"]

@@ -1,0 +1,73 @@
+"""What happened at moments: a row of ticks for each kind, below the lines.
+
+Whoever knows more about an episode than the episode itself (a guard that fell back, a drift that was noticed)
+draws it with rows of its own: ``draw_episodes(..., marks=lambda one: [*changes_of(one), Marks(...)])``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from trimtab.pod_autoscaling.episode import Episode
+from trimtab.pod_autoscaling.problem import CPU, MEMORY, REPLICAS
+from trimtab.timelines import Look, Panel
+from trimtab.timelines.lines import as_drawn
+
+__all__ = ["Marks", "MarksOf", "changes_of", "marks_panel"]
+
+ROW_INCHES = 0.17
+# Half of a row's height, less a gap to the next.
+REACH = 0.4
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Moments of one kind, in seconds since midnight of the first day, as an episode's `start_s`.
+
+    >>> Marks("drift", np.array([3600.0])).alarming
+    False
+    """
+
+    name: str
+    moments_s: NDArray[np.float64]
+    alarming: bool = False
+    """Drawn in the colour of violations."""
+
+
+MarksOf: TypeAlias = Callable[[Episode], Sequence[Marks]]
+
+
+def changes_of(episode: Episode) -> list[Marks]:
+    """When the three numbers of the size were changed, and when pods ran out of memory."""
+    begins_s = np.array([episode.start_s + episode.interval_s * at for at in range(len(episode.rewards))])
+    changed = np.append(np.zeros((1, 3), bool), np.diff(episode.size, axis=0) != 0, axis=0)
+    return [
+        Marks("replicas", begins_s[changed[:, REPLICAS]]),
+        Marks("pod CPU", begins_s[changed[:, CPU]]),
+        Marks("pod memory", begins_s[changed[:, MEMORY]]),
+        Marks("out of memory", begins_s[episode.kills > 0], alarming=True),
+    ]
+
+
+def marks_panel(episodes: Sequence[Episode], marks: MarksOf) -> Panel[Episode]:
+    """A panel with a row for every kind that any of the episodes has."""
+    names = list(dict.fromkeys(one.name for episode in episodes for one in marks(episode)))
+
+    def draw(axes: Axes, episode: Episode, look: Look) -> None:
+        # Ticks closer than what is drawn as one are one tick.
+        step_s = look.bin_size * episode.interval_s
+        for one in marks(episode):
+            steps = np.unique((one.moments_s - episode.start_s) // step_s)
+            row = names.index(one.name)
+            axes.vlines(
+                (episode.start_s + step_s * steps) / 3600, row - REACH, row + REACH,
+                color=look.limit if one.alarming else look.main, linewidth=0.9, zorder=3,
+            )  # fmt: skip
+
+    return Panel("changed", 0.08 + ROW_INCHES * len(names), draw, as_drawn, rows=names)

@@ -1,0 +1,105 @@
+"""`trimtab simulate pod` and the lists of the wing; a profile and a history of one's own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trimtab.pod_autoscaling.episode import METRICS
+from trimtab.pod_autoscaling.workload.applications import make_application, save_application
+from trimtab.rates.traces import Provenance, RateTrace, save_trace
+
+QUICK = ("--app", "thumbnails", "--hours", "0.1", "--mean-cores", "1")
+"""Six minutes at three requests a second: 24 decisions."""
+
+
+def test_a_table_and_the_same_as_json(run: Callable) -> None:
+    answer = run("simulate", "pod", "--policy", "hpa:target=60", *QUICK)
+    assert answer.code == 0, answer
+    assert answer.out.startswith("hpa:target=60: service thumbnails, 0.1 h of diurnal, seed 0, ")
+    assert "24 decisions; p99 limit 2,485 ms" in answer.out.splitlines()[0]
+    found = run("simulate", "pod", "--policy", "hpa:target=60", *QUICK, "--json").json
+    assert (found["policy"], found["application"]["name"]) == ("hpa:target=60", "thumbnails")
+    assert (found["intervals"], found["trace"]["mean_cores"]) == (24, 1.0)
+    assert found["metrics"].keys() == METRICS.keys()
+    for name, value in found["metrics"].items():
+        row = next(line for line in answer.out.splitlines() if line.split()[:1] == [name])
+        assert f"{value:,.4f}" in row
+
+
+def test_who_never_moves_holds_what_it_began_with(run: Callable, tmp_path: Path) -> None:
+    """Twice the mean need of one core is two pods of a core: 48 core-hours a day."""
+    found = run("simulate", "pod", "--policy", "static", *QUICK, "--json").json["metrics"]
+    assert found["core_hours"] == pytest.approx(48)
+    assert (found["replica_changes"], found["resizes"], found["kills"]) == (0, 0, 0)
+    # A file says itself how the service begins.
+    (tmp_path / "deployment.toml").write_text("start_replicas = 3\ninterval_s = 30\n")
+    words = ["simulate", "pod", "--policy", "static", *QUICK, "--settings", "deployment.toml", "--json"]
+    found = run(*words).json
+    assert found["metrics"]["core_hours"] == pytest.approx(72)
+    assert (found["intervals"], found["deployment"]["most_replicas"]) == (12, 20)
+    assert run(*words, "--interval-s", "15").json["intervals"] == 24  # the flag wins
+
+
+def test_seeds_repeat_and_differ(run: Callable) -> None:
+    words = ["simulate", "pod", "--policy", "mpc", *QUICK, "--json"]
+    first, again, other = (run(*words, "--seed", seed).json for seed in ("1", "1", "2"))
+    assert first == again
+    assert first["metrics"] != other["metrics"]
+
+
+@pytest.mark.parametrize("name", ["hours.png", "hours.svg", "report.html"])
+def test_pictures(run: Callable, tmp_path: Path, name: str) -> None:
+    answer = run("simulate", "pod", "--policy", "hpa", *QUICK, "--draw", name)
+    assert f"picture: {name}" in answer.out
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(b"\x89PNG") if name.endswith("png") else b"thumbnails" in content
+
+
+def test_a_run_folder_holds_numbers_pictures_and_a_report(
+    run: Callable, refused: Callable, tmp_path: Path
+) -> None:
+    words = ["simulate", "pod", "--policy", "hpa", *QUICK, "--out", "runs/one"]
+    answer = run(*words)
+    assert "results in runs/one" in answer.err
+    folder = tmp_path / "runs" / "one"
+    written = {path.name for path in folder.iterdir()}
+    assert written == {"results.json", "report.html", "episode.png", "episode.svg", "machine.json"}
+    kept = json.loads((folder / "results.json").read_text())
+    again = run(*words[:-2], "--json").json
+    assert kept["metrics"] == again["metrics"]
+    assert "runs/one: exists" in refused(*words)
+
+
+def test_a_service_and_a_trace_of_ones_own(run: Callable, tmp_path: Path) -> None:
+    """The trace keeps its rates, and all of it is played where it has less than an hour."""
+    save_application(make_application("web").model_copy(update={"name": "mine"}), tmp_path / "mine.toml")
+    save_trace(RateTrace(np.full(20, 4.0), 15.0, Provenance("mine")), tmp_path / "mine.trace")
+    words = ["simulate", "pod", "--policy", "keda", "--application", "mine.toml", "--trace", "mine.trace"]
+    found = run(*words, "--json").json
+    assert (found["application"]["name"], found["intervals"]) == ("mine", 20)
+    assert found["requests"] == pytest.approx(1200, rel=0.15)  # Poisson, five minutes at 4 a second
+    more = run(*words, "--mean-rate", "40", "--json").json
+    assert more["requests"] == pytest.approx(12_000, rel=0.05)
+
+
+def test_a_service_that_hardly_anybody_asks_has_no_latency(run: Callable) -> None:
+    """JSON has no infinity: what is not known is null."""
+    words = ["simulate", "pod", "--policy", "static", "--hours", "0.01", "--mean-rate", "0.000001"]
+    found = run(*words, "--json").json
+    assert found["requests"] == 0
+    assert found["metrics"]["latency_p99_s"] is None
+    assert run(*words, "--draw", "idle.html").code == 0
+
+
+def test_the_wing_is_listed(run: Callable) -> None:
+    listed = {entry["name"]: entry for entry in run("policies", "pod", "--json").json}
+    assert {"hpa", "vpa", "hpa-vpa", "keda", "mpc", "multi", "static"} <= listed.keys()
+    assert {one["name"] for one in listed["hpa"]["settings"]} >= {"target", "cpu"}
+    text = run("policies", "pod").out
+    assert all(f"\npod   {name} " in text for name in listed)
+    found = run("workloads", "--json").json
+    assert {"textbook", "thumbnails", "synthetic"} <= {entry["name"] for entry in found["applications"]}
+    assert {"diurnal", "bursty", "azure-like"} <= {entry["name"] for entry in found["pod_traces"]}
