@@ -17,6 +17,7 @@ EXPECTED = {
     "04_train_a_stock_agent": ["MaskablePPO", "fair", "random", "over 10 unseen workloads"],
     "05_train_your_own": ["mine ", "capped-srpt-local", "first decision"],
     "06_scale_a_stream": ["7,200 steps of 60 s", "7.00 ms a record", "flink", "slot-hours", "picture:"],
+    "07_scale_a_service": ["20.0 ms of CPU a request", "guarded by hpa", "cores held", "picture:"],
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trimtab.core.errors import SettingsError
-from trimtab.learning.context import JAX_TOOLS
+from trimtab.learning.jax_tools import JAX_TOOLS
 from trimtab.networks.actor_critic import ActorCriticDesign, actor_actions, new_actor
 from trimtab.networks.array_tools import PLAIN
 from trimtab.networks.context_encoder import (

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from trimtab.learning.jax_tools import JAX_TOOLS
 from trimtab.networks.array_tools import PLAIN
 from trimtab.networks.graph_isomorphism import isomorphism_layers, new_isomorphism_layers, snapshot_messages
 from trimtab.networks.recurrent import (
@@ -14,7 +15,6 @@ from trimtab.networks.recurrent import (
     new_memory_cell,
 )
 from trimtab.networks.temporal import new_normalisation, new_time_convolution, normalised, time_convolution
-from trimtab.stream_autoscaling.sure.agent import JAX_TOOLS
 
 
 def test_a_gated_unit_by_hand() -> None:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from trimtab.learning.jax_tools import JAX_TOOLS
 from trimtab.networks.array_tools import PLAIN
 from trimtab.networks.noise import gumbel_noise, normal_noise
 from trimtab.networks.subgraph_sampler import (
@@ -16,7 +17,6 @@ from trimtab.networks.subgraph_sampler import (
     pick,
     relaxed_counts,
 )
-from trimtab.stream_autoscaling.sure.agent import JAX_TOOLS
 
 ALLOWED = np.ones(6, bool)
 

@@ -23,24 +23,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from trimtab.learning.jax_tools import JAX_TOOLS
 from trimtab.learning.replay import Layout
-from trimtab.networks.array_tools import Tools
 from trimtab.networks.context_encoder import ContextDesign, contexts, predicted_profile
 
-__all__ = ["JAX_TOOLS", "WindowContexts", "profile_loss", "window_contexts"]
-
-
-def _largest(values: jax.Array, count: int) -> jax.Array:
-    return jax.lax.top_k(values, count)[1]
-
-
-def _limit(counts: jax.Array, limit: int) -> int:
-    """Compiled code has one shape for all."""
-    return limit
-
-
-JAX_TOOLS = Tools(jnp, jax.lax.scan, jax.lax.stop_gradient, _largest, _limit)
-"""What the networks need of JAX."""
+__all__ = ["WindowContexts", "profile_loss", "window_contexts"]
 
 
 class WindowContexts(NamedTuple):

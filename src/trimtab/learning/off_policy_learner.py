@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import optax
 
 from trimtab.learning.agent import Parameters
-from trimtab.learning.context import JAX_TOOLS, profile_loss, window_contexts
+from trimtab.learning.context import profile_loss, window_contexts
 from trimtab.learning.ddpg import bellman_targets, moved_targets, value_loss, walked_noise
+from trimtab.learning.jax_tools import JAX_TOOLS
 from trimtab.learning.off_policy_settings import ActorWeights, OffPolicySettings
 from trimtab.learning.off_policy_state import (
     LearnerShape,

@@ -20,26 +20,14 @@ from trimtab.learning.distributions import (
     likeliest_choice,
     sample_choice,
 )
-from trimtab.networks.array_tools import Tools
+from trimtab.learning.jax_tools import JAX_TOOLS
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.features import FEATURES, View
 from trimtab.stream_autoscaling.sure.network import Answers, answers, new_network, summary, value
 
-__all__ = ["JAX_TOOLS", "sure_agent", "view_in"]
+__all__ = ["sure_agent", "view_in"]
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
-
-
-def _largest(values: jax.Array, count: int) -> jax.Array:
-    return jax.lax.top_k(values, count)[1]
-
-
-def _limit(counts: jax.Array, limit: int) -> int:
-    """Compiled code has one shape for all graphs."""
-    return limit
-
-
-JAX_TOOLS = Tools(jnp, jax.lax.scan, jax.lax.stop_gradient, _largest, _limit)
 
 
 def sure_agent(

@@ -1,0 +1,20 @@
+"""What networks that are written once for two array modules (decision 004) need of JAX."""
+
+import jax
+import jax.numpy as jnp
+
+from trimtab.networks.array_tools import Tools
+
+__all__ = ["JAX_TOOLS"]
+
+
+def _largest(values: jax.Array, count: int) -> jax.Array:
+    return jax.lax.top_k(values, count)[1]
+
+
+def _limit(counts: jax.Array, limit: int) -> int:
+    """Compiled code has one shape for all."""
+    return limit
+
+
+JAX_TOOLS = Tools(jnp, jax.lax.scan, jax.lax.stop_gradient, _largest, _limit)
