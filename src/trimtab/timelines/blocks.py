@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,9 +16,19 @@ from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from trimtab.core.errors import TrimtabError
 from trimtab.figures import DOTS_PER_INCH, WIDTH_INCHES, panel_title
-from trimtab.timelines.lines import EpisodeOf, Look, Panel, Timed, dress, hours_of, look_of, shortened
+from trimtab.timelines.lines import (
+    EpisodeOf,
+    HasHeight,
+    Look,
+    Panel,
+    Timed,
+    dress,
+    hours_of,
+    look_of,
+    shortened,
+)
 
-__all__ = ["blocks_figure", "check_times"]
+__all__ = ["Grid", "blocks_figure", "check_times", "set_time_axis", "write_heading", "write_title"]
 
 # Inches. The left margin holds names of rows.
 LEFT, RIGHT, BETWEEN_COLUMNS = 1.05, 0.35, 0.26
@@ -42,18 +51,21 @@ def blocks_figure(
     `facts` are four short ones: what came of the episode, beside or below the name of its policy. Whether the
     episodes can be laid on one axis, `check_times` says.
     """
-    grid = _Grid(len(episodes), panels)
+    grid = Grid(len(episodes), panels)
     look = look_of(episodes, dark=dark, inches=grid.width)
     figure = Figure((WIDTH_INCHES, grid.height), dpi=DOTS_PER_INCH, facecolor=look.paper.page)
-    _write_heading(figure, heading, look)
+    write_heading(figure, heading, look)
     firsts: list[Axes] = []
     for place, episode in enumerate(episodes):
-        block = _draw_block(figure, grid, place, episode, look, firsts)
-        _write_title(block[0], episode.policy, facts(episode), look, beside=grid.columns == 1)
+        block = grid.add_block(figure, place, firsts)
+        for panel, axes in zip(panels, block, strict=True):
+            panel.draw(axes, episode, look)
+            dress(axes, panel, look, first_column=place % grid.columns == 0)
+        write_title(block[0], episode.policy, facts(episode), look, beside=grid.columns == 1)
         block[-1].tick_params(labelbottom=True)
         if place + grid.columns >= len(episodes):
             block[-1].set_xlabel("hour of the day", color=look.paper.muted, fontsize=10.5)
-    _set_time_axis(firsts[0], episodes, look, alone=grid.columns == 1)
+    set_time_axis(firsts[0], episodes, look, alone=grid.columns == 1)
     for panel, axes in zip(panels, firsts, strict=True):
         panel.set_limits(axes, panel, episodes)
     return figure
@@ -75,11 +87,13 @@ def check_times(episodes: Sequence[Timed]) -> None:
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """Where blocks and panels lie, in inches from the top left."""
 
     blocks: int
-    panels: Sequence[Panel[Any]]
+    panels: Sequence[HasHeight]
+    left: float = LEFT
+    right: float = RIGHT
 
     @property
     def columns(self) -> int:
@@ -88,7 +102,7 @@ class _Grid:
 
     @property
     def width(self) -> float:
-        return (WIDTH_INCHES - LEFT - RIGHT - (self.columns - 1) * BETWEEN_COLUMNS) / self.columns
+        return (WIDTH_INCHES - self.left - self.right - (self.columns - 1) * BETWEEN_COLUMNS) / self.columns
 
     @property
     def head(self) -> float:
@@ -104,39 +118,35 @@ class _Grid:
         rows = -(-self.blocks // self.columns)
         return TOP + rows * self.block_height + (rows - 1) * BETWEEN_BLOCKS + BOTTOM
 
-
-def _draw_block(
-    figure: Figure, grid: _Grid, place: int, episode: Timed, look: Look, firsts: list[Axes]
-) -> list[Axes]:
-    """Panels below each other; axes are shared with those of the first block, which `firsts` remembers."""
-    row, column = divmod(place, grid.columns)
-    left = LEFT + column * (grid.width + BETWEEN_COLUMNS)
-    bottom = grid.height - TOP - row * (grid.block_height + BETWEEN_BLOCKS) - grid.head
-    block: list[Axes] = []
-    for number, panel in enumerate(grid.panels):
-        bottom -= BETWEEN_PANELS + panel.inches
-        size = (grid.width / WIDTH_INCHES, panel.inches / grid.height)
-        axes = figure.add_axes(
-            (left / WIDTH_INCHES, bottom / grid.height, *size),
-            sharex=firsts[0] if firsts else None,
-            sharey=firsts[number] if place else None,
-        )
-        if not place:
-            firsts.append(axes)
-        panel.draw(axes, episode, look)
-        dress(axes, panel, look, first_column=column == 0)
-        block.append(axes)
-    return block
+    def add_block(self, figure: Figure, place: int, firsts: list[Axes]) -> list[Axes]:
+        """Empty panels below each other; those of the first block, `firsts`, share their axes with all."""
+        row, column = divmod(place, self.columns)
+        left = self.left + column * (self.width + BETWEEN_COLUMNS)
+        bottom = self.height - TOP - row * (self.block_height + BETWEEN_BLOCKS) - self.head
+        block: list[Axes] = []
+        for number, panel in enumerate(self.panels):
+            bottom -= BETWEEN_PANELS + panel.inches
+            size = (self.width / WIDTH_INCHES, panel.inches / self.height)
+            axes = figure.add_axes(
+                (left / WIDTH_INCHES, bottom / self.height, *size),
+                sharex=firsts[0] if firsts else None,
+                sharey=firsts[number] if place else None,
+            )
+            if not place:
+                firsts.append(axes)
+            block.append(axes)
+        return block
 
 
-def _write_heading(figure: Figure, text: str, look: Look) -> None:
+def write_heading(figure: Figure, text: str, look: Look, *, left: float = LEFT) -> None:
+    """What all blocks are of, at the top."""
     if look.bin_size > 1:
         text += f" Lines: means of {look.bin_size} intervals; bands: their range."
     up = 1 - 0.28 / figure.get_figheight()
-    figure.text(LEFT / WIDTH_INCHES, up, text, color=look.paper.muted, fontsize=9.5)
+    figure.text(left / WIDTH_INCHES, up, text, color=look.paper.muted, fontsize=9.5)
 
 
-def _write_title(axes: Axes, policy: str, facts: Sequence[str], look: Look, *, beside: bool) -> None:
+def write_title(axes: Axes, policy: str, facts: Sequence[str], look: Look, *, beside: bool) -> None:
     """The policy and what came of it, beside the name where one block has the whole width, else below."""
     # A bold letter is about 0.66 of its size wide.
     points = 72 * look.inches * (0.35 if beside else 1)
@@ -160,7 +170,8 @@ def _write_title(axes: Axes, policy: str, facts: Sequence[str], look: Look, *, b
     )
 
 
-def _set_time_axis(axes: Axes, episodes: Sequence[Timed], look: Look, *, alone: bool) -> None:
+def set_time_axis(axes: Axes, episodes: Sequence[Timed], look: Look, *, alone: bool) -> None:
+    """Hours of the day below all blocks; `alone` where none stands beside another."""
     begin = min(float(hours_of(episode)[0]) for episode in episodes)
     end = max(float(hours_of(episode)[-1]) for episode in episodes)
     most = max(2, int(look.inches / 0.45))

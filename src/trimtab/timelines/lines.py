@@ -19,10 +19,12 @@ from trimtab.figures import Paper, paper_of
 
 __all__ = [
     "EpisodeOf",
+    "HasHeight",
     "Look",
     "Panel",
     "Timed",
     "as_drawn",
+    "binned",
     "draw_area",
     "draw_line",
     "dress",
@@ -52,6 +54,13 @@ class Timed(Protocol):
 
 
 EpisodeOf = TypeVar("EpisodeOf", bound=Timed)
+
+
+class HasHeight(Protocol):
+    """Anything that takes so much room in a block."""
+
+    @property
+    def inches(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,7 @@ def draw_line(
     above: float = 0,
 ) -> None:
     """Steps, one for each interval or bin; where nothing is known (NaN) there is a gap."""
-    x, mean, least, most = _binned(episode, values, look.bin_size)
+    x, mean, least, most = binned(episode, values, look.bin_size)
     mean, least, most = (np.append(part, part[-1]) for part in (mean, least, most))
     axes.plot(x, mean, drawstyle="steps-post", color=colour, linewidth=1.2, label=label, zorder=3 + above)
     if band and look.bin_size > 1:
@@ -129,7 +138,7 @@ def draw_line(
 def draw_area(axes: Axes, episode: Timed, values: NDArray[Any], look: Look, *, label: str) -> None:
     """A line with what lies below it filled."""
     draw_line(axes, episode, values, look, colour=look.main, label=label, band=True)
-    x, mean, _, _ = _binned(episode, values, look.bin_size)
+    x, mean, _, _ = binned(episode, values, look.bin_size)
     mean = np.append(mean, mean[-1])
     axes.fill_between(x, 0, mean, step="post", color=look.main, alpha=0.16, linewidth=0, zorder=2)
 
@@ -149,10 +158,10 @@ def shade(axes: Axes, episode: Timed, flags: NDArray[np.bool_], look: Look) -> N
     )  # fmt: skip
 
 
-def _binned(
+def binned(
     episode: Timed, values: NDArray[Any], size: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Bounds of the bins in hours; the mean, the least and the most of what is known in each.
+    """Bounds of the bins in hours; the mean, the least and the most of what is known in each, by column.
 
     The last bin may be shorter.
     """
@@ -169,7 +178,7 @@ def _binned(
 # --- limits of axes ---------------------------------------------------------------------------
 
 
-def from_zero(axes: Axes, panel: Panel[Any], episodes: Sequence[Timed]) -> None:
+def from_zero(axes: Axes, panel: HasHeight, episodes: Sequence[Timed]) -> None:
     """An amount: the axis begins at 0."""
     axes.set_ylim(0, max(1.03 * axes.get_ylim()[1], 1e-3))
     axes.yaxis.set_major_locator(MaxNLocator(max(2, int(4.5 * panel.inches))))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_rgb
 from matplotlib.ticker import FixedFormatter, FixedLocator
-from numpy.typing import NDArray
 
-from trimtab.figures import Paper, paper_of
 from trimtab.stream_autoscaling.episode import Episode, left_scale
+from trimtab.timelines import lines as timelines
+from trimtab.timelines.lines import binned, draw_area, draw_line, hours_of, shade, shortened
 
 __all__ = [
     "MOST_LETTERS",
@@ -21,38 +21,26 @@ __all__ = [
     "Panel",
     "PanelKind",
     "dress",
-    "hours_of",
     "look_of",
     "panels_for",
-    "shortened",
 ]
 
 LEAST_LABEL_INCHES = 0.125  # from one name of a vertex to the next, in letters of 8 points
 MOST_LETTERS = 16  # of the name of a vertex
 TICK_INCHES = 0.05
-# Up to 1.5 intervals per pixel a line is a line; beyond that it is a smear, and bins tell more.
-MOST_INTERVALS_PER_INCH, BINS_PER_INCH = 150, 60
 # Restarts per inch from which on their lines grow paler, and where they are palest.
 SPARSE, DENSE = 10, 45
 
 
 @dataclass(frozen=True)
-class Look:
-    """Paper and colours, and what all blocks of a figure have in common."""
+class Look(timelines.Look):
+    """What figures of jobs have beyond those of other episodes."""
 
-    paper: Paper
-    main: str
-    second: str
-    limit: str
-    violated: str  # this and the next: not transparent, so that neighbours do not add up
-    rescale: tuple[str, str]  # where they are few, and where a panel would be full of them
+    rescale: tuple[str, str]  # where they are few, and where a panel would be full of them; not transparent
     colours: LinearSegmentedColormap
     scale: LogNorm
     left_scale: float
     """Records that left are drawn times this, to stand beside those that arrived."""
-    bin_size: int
-    """Intervals that are drawn as one: a line at their mean, a band from the least to the most."""
-    inches: float  # width of a panel
 
 
 def look_of(episodes: Sequence[Episode], *, dark: bool, inches: float) -> Look:
@@ -61,20 +49,13 @@ def look_of(episodes: Sequence[Episode], *, dark: bool, inches: float) -> Look:
         ["#1f2b36", "#1d5c92", "#62b4f2", "#eef8ff"] if dark else ["#eaf1f7", "#8fbfe6", "#0b66ad", "#06233d"]
     )
     most = max(int(episode.parallelism.max()) for episode in episodes)
-    longest = max(len(episode.rewards) for episode in episodes)
-    fits = longest <= MOST_INTERVALS_PER_INCH * inches
+    common = timelines.look_of(episodes, dark=dark, inches=inches)
     return Look(
-        paper=paper_of(dark=dark),
-        main="#62b4f2" if dark else "#0b66ad",
-        second="#8d98a3" if dark else "#97a1ab",
-        limit="#f5706a" if dark else "#c22f2a",
-        violated="#4a2526" if dark else "#fbdcd9",
+        **{one.name: getattr(common, one.name) for one in fields(common)},
         rescale=("#8a7136", "#3b3523") if dark else ("#dcae52", "#faf0d8"),
         colours=LinearSegmentedColormap.from_list("parallelism", shades),
         scale=LogNorm(1, max(most, 2)),
         left_scale=left_scale(episodes),
-        bin_size=1 if fits else int(np.ceil(longest / (BINS_PER_INCH * inches))),
-        inches=inches,
     )
 
 
@@ -105,43 +86,23 @@ def panels_for(vertices: int) -> list[Panel]:
     ]
 
 
-def hours_of(episode: Episode) -> NDArray[np.float64]:
-    """Bounds of the intervals in hours from midnight of the first day, one more than there are intervals."""
-    return (episode.start_s + episode.interval_s * np.arange(len(episode.rewards) + 1)) / 3600
-
-
 def _draw_rates(axes: Axes, episode: Episode, look: Look) -> None:
     times = "" if look.left_scale == 1 else f" × {look.left_scale:g}"
-    _draw_line(axes, episode, episode.arrived, look, colour=look.second, label="arrived", band=True)
+    draw_line(axes, episode, episode.arrived, look, colour=look.second, label="arrived", band=True)
     left = episode.left * look.left_scale
-    _draw_line(axes, episode, left, look, colour=look.main, label=f"left{times}")
+    draw_line(axes, episode, left, look, colour=look.main, label=f"left{times}")
 
 
 def _draw_latency(axes: Axes, episode: Episode, look: Look) -> None:
     axes.set_yscale("log")
-    hours, violated = hours_of(episode), episode.latency_s > episode.slo_s
-    change = np.diff(np.concatenate([[0], violated.astype(np.int8), [0]]))
-    spans = [
-        (hours[begin], hours[end] - hours[begin])
-        for begin, end in zip(np.flatnonzero(change > 0), np.flatnonzero(change < 0), strict=True)
-    ]
-    # The edge makes a span of one minute in a day as wide as half a point, which can be seen.
-    axes.broken_barh(
-        spans,
-        (0, 1),
-        transform=axes.get_xaxis_transform(),
-        facecolor=look.violated,
-        edgecolor=look.violated,
-        linewidth=0.5,
-        zorder=1.2,
-    )
-    _draw_line(axes, episode, episode.latency_s, look, colour=look.main, label="mean", band=True, above=1)
-    _draw_line(axes, episode, episode.latency_p95_s, look, colour=look.second, label="p95")
+    shade(axes, episode, episode.latency_s > episode.slo_s, look)
+    draw_line(axes, episode, episode.latency_s, look, colour=look.main, label="mean", band=True, above=1)
+    draw_line(axes, episode, episode.latency_p95_s, look, colour=look.second, label="p95")
     axes.axhline(episode.slo_s, color=look.limit, linewidth=1.1, zorder=5, label=f"limit {episode.slo_s:g} s")
 
 
 def _draw_backlog(axes: Axes, episode: Episode, look: Look) -> None:
-    _draw_area(axes, episode, episode.backlog, look)
+    draw_area(axes, episode, episode.backlog, look, label="_level")
 
 
 def _draw_standstill(axes: Axes, episode: Episode, look: Look) -> None:
@@ -151,15 +112,15 @@ def _draw_standstill(axes: Axes, episode: Episode, look: Look) -> None:
 
 
 def _draw_slots(axes: Axes, episode: Episode, look: Look) -> None:
-    _draw_area(axes, episode, episode.slots, look)
+    draw_area(axes, episode, episode.slots, look, label="_level")
 
 
 def _draw_subtasks(axes: Axes, episode: Episode, look: Look) -> None:
-    _draw_area(axes, episode, episode.parallelism.sum(1), look)
+    draw_area(axes, episode, episode.parallelism.sum(1), look, label="_level")
 
 
 def _draw_parallelism(axes: Axes, episode: Episode, look: Look) -> None:
-    bounds, mean, _, _ = _binned(episode, episode.parallelism, look.bin_size)
+    bounds, mean, _, _ = binned(episode, episode.parallelism, look.bin_size)
     axes.pcolormesh(
         bounds,
         np.arange(mean.shape[1] + 1) - 0.5,
@@ -169,57 +130,6 @@ def _draw_parallelism(axes: Axes, episode: Episode, look: Look) -> None:
         rasterized=True,
     )
     axes.set_ylim(mean.shape[1] - 0.5, -0.5)
-
-
-def _binned(
-    episode: Episode, values: NDArray[np.generic], size: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Bounds of the bins in hours; the mean, the least and the most of each. The last may be shorter."""
-    begins = np.arange(0, len(values), size)
-    bounds = hours_of(episode)[np.append(begins, len(values))]
-    counts = np.diff(np.append(begins, len(values))).reshape(-1, *[1] * (values.ndim - 1))
-    numbers = values.astype(np.float64)
-    return (
-        bounds,
-        np.add.reduceat(numbers, begins) / counts,
-        np.minimum.reduceat(numbers, begins),
-        np.maximum.reduceat(numbers, begins),
-    )
-
-
-def _draw_line(
-    axes: Axes,
-    episode: Episode,
-    values: NDArray[np.generic],
-    look: Look,
-    *,
-    colour: str,
-    label: str,
-    band: bool = False,
-    above: float = 0,
-) -> None:
-    x, mean, least, most = _binned(episode, values, look.bin_size)
-    mean, least, most = (np.append(part, part[-1]) for part in (mean, least, most))
-    axes.plot(x, mean, drawstyle="steps-post", color=colour, linewidth=1.2, label=label, zorder=3 + above)
-    if band and look.bin_size > 1:
-        axes.fill_between(
-            x,
-            least,
-            most,
-            step="post",
-            color=colour,
-            alpha=0.3,
-            linewidth=0,
-            zorder=2.5 + above,
-            label="_band",
-        )
-
-
-def _draw_area(axes: Axes, episode: Episode, values: NDArray[np.generic], look: Look) -> None:
-    _draw_line(axes, episode, values, look, colour=look.main, label="_level", band=True)
-    x, mean, _, _ = _binned(episode, values, look.bin_size)
-    mean = np.append(mean, mean[-1])
-    axes.fill_between(x, 0, mean, step="post", color=look.main, alpha=0.16, linewidth=0, zorder=2)
 
 
 def dress(axes: Axes, panel: Panel, episode: Episode, look: Look, *, first_column: bool) -> None:
@@ -287,12 +197,3 @@ def _name_vertices(axes: Axes, episode: Episode, inches: float) -> None:
     axes.yaxis.set_major_formatter(
         FixedFormatter([shortened(names[place], MOST_LETTERS) for place in places])
     )
-
-
-def shortened(text: str, letters: int) -> str:
-    """At most so many letters.
-
-    >>> shortened("aggregate", 5)
-    'aggr…'
-    """
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"
