@@ -156,6 +156,7 @@ def test_a_comparison_with_one_who_knows_what_comes() -> None:
     assert suite.wing.answer(comparison, result).endswith(".")
 
 
+@pytest.mark.pods
 def test_tuning_lowers_the_cost_on_training_seeds() -> None:
     suite = ServicesSuite(**SHORT, training_seeds=2)
     tuning = tune("static", suite, suite.scenarios()[0], suite_name="pod/services")

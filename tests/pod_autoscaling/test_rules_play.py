@@ -13,6 +13,8 @@ from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import PodPolicy
 from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 
+pytestmark = pytest.mark.pods
+
 RULES = ("autothrottle", "hpa:target=50", "hpa:target=70", "hpa:target=80", "hpa-vpa", "keda", "mpc", "multi")
 RULES += ("predictive-hpa", "static", "vpa")
 # The application of the prototype at a third of its load, and one of small, quick requests.
