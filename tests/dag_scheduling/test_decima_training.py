@@ -15,8 +15,8 @@ from trimtab.core.run_folder import RunFolder
 from trimtab.dag_scheduling.decima.network import Design, new_network
 from trimtab.dag_scheduling.decima.task import DecimaSettings
 from trimtab.dag_scheduling.decima.training import save_bundle_of_run
+from trimtab.learning.run_files import BEST, STATE
 from trimtab.learning.runs import is_finished
-from trimtab.learning.training import BEST, STATE
 
 DESIGN = Design(hidden=8, embedding=4)
 COURSES = ["batch", "stream", "trace"]

@@ -79,7 +79,13 @@ def run_command(command: str, block: Block, document: Path, folder: Path) -> Non
     assert done.returncode == 0, f"{where}: {command}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def marked(document: Path) -> Any:
+    """Keep documents that simulate hours of requests out of the run without compiling."""
+    marks = [pytest.mark.pods] if document.name == "pod-autoscaling.md" else []
+    return pytest.param(document, marks=marks, id=document.name)
+
+
+@pytest.mark.parametrize("document", [marked(document) for document in DOCUMENTS])
 def test_document_runs_as_printed(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")

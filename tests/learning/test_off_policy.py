@@ -21,8 +21,9 @@ from trimtab.learning.off_policy_player import Player
 from trimtab.learning.off_policy_settings import ActorWeights, OffPolicySettings
 from trimtab.learning.off_policy_state import LearnerShape, begun
 from trimtab.learning.replay import Layout, Replay
+from trimtab.learning.run_files import BEST, LAST, STATE
 from trimtab.learning.runs import best_of_run
-from trimtab.learning.training import BEST, LAST, STATE, Result
+from trimtab.learning.training import Result
 from trimtab.networks.contextual_actor import ContextualActor
 
 SHORT = OffPolicySettings(

@@ -22,8 +22,9 @@ from tests.learning.toys import (
 
 from trimtab.core.bundle import load_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.learning.run_files import BEST, LAST, STATE
 from trimtab.learning.settings import TrainingSettings
-from trimtab.learning.training import BEST, LAST, STATE, Result, train
+from trimtab.learning.training import Result, train
 
 QUICK = TrainingSettings(
     iterations=30,

@@ -51,7 +51,6 @@ A task is as much as this:
 True
 """
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,10 +60,9 @@ import jax
 import numpy as np
 
 from trimtab.core.bundle import load_tensors, save_tensors
-from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.core.settings import load_settings
 from trimtab.learning.agent import Parameters
 from trimtab.learning.checkpoints import load_tree, named_leaves, save_tree
 from trimtab.learning.off_policy_learner import Learner
@@ -73,7 +71,15 @@ from trimtab.learning.off_policy_settings import ActorWeights, OffPolicySchedule
 from trimtab.learning.off_policy_state import LearnerShape, begun
 from trimtab.learning.off_policy_task import OffPolicyTask, Outcome, recorded
 from trimtab.learning.replay import Replay, Source, Windows, drawn_rows, drawn_windows
-from trimtab.learning.training import BEST, LAST, STATE, Progress, Result
+from trimtab.learning.run_files import (
+    LAST,
+    STATE,
+    forget_metrics_after,
+    keep_best,
+    refuse_non_finite,
+    refuse_other_settings,
+)
+from trimtab.learning.training import Progress, Result
 
 __all__ = ["OffPolicyTask", "Outcome", "recorded", "train_off_policy"]
 
@@ -102,7 +108,7 @@ def train_off_policy(
     training = _Training(task, settings, clock, progress, seed, log, start)
     if resume:
         run = RunFolder.open(folder, clock=clock)
-        _same_settings(run, settings)
+        refuse_other_settings(run, settings)
     else:
         run = RunFolder.create(folder, clock=clock, settings=settings)
         run.write_json("task.json", task.describe())
@@ -236,29 +242,24 @@ class _Training:
         actor_loss = sums.pop("actor_loss") / max(actor_steps, 1.0)
         found = {"updates": updates, **{name: value / updates for name, value in sums.items()}}
         found["actor_loss"] = actor_loss
-        wrong = next((name for name, value in found.items() if not math.isfinite(value)), None)
-        if wrong is None:
-            return found
-        kept = self._run.path / LAST
-        left = f"the last good checkpoint is {kept}" if kept.exists() else "no checkpoint was written yet"
-        raise TrimtabError(
-            f"iteration {self._iteration + 1}: {wrong} is {found[wrong]}; {left}; "
-            "lower critic_learning_rate or set gradient_norm"
-        )
+        way_out = "lower critic_learning_rate or set gradient_norm"
+        refuse_non_finite(self._run, found, iteration=self._iteration + 1, way_out=way_out)
+        return found
 
     def _validate(self, metrics: dict[str, Any]) -> float | None:
         """Score where due, and keep the parameters if they are the best so far."""
         settings = self._settings
         if self._iteration % settings.validate_every and self._iteration < settings.total_iterations:
             return None
-        scores = self._task.score(self._state.parameters)
-        score = float(scores["score"])
-        metrics.update({name if name == "score" else f"score/{name}": x for name, x in scores.items()})
-        if score < self._best:
-            self._best = score
-            notes = {"iteration": str(self._iteration), "score": repr(score)}
-            save_tree(self._run.path / BEST, self._state.parameters, notes)
-        return score
+        found, self._best = keep_best(
+            self._run,
+            self._state.parameters,
+            self._task.score(self._state.parameters),
+            iteration=self._iteration,
+            best=self._best,
+        )
+        metrics.update(found)
+        return float(found["score"])
 
     def _checkpoint(self, seconds: float) -> bool:
         """Write checkpoints where due; say whether time is up."""
@@ -294,9 +295,7 @@ class _Training:
                 self._replay.take(load_tensors(path)[0])
             self._player.decisions = int(notes["decisions"])
             self._best = float(notes["best_score"])
-        lines = [line for line in self._run.read_metrics() if line["iteration"] <= self._iteration]
-        if lines or (self._run.path / "metrics.jsonl").exists():
-            self._run.write_text("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        forget_metrics_after(self._run, self._iteration)
 
 
 def _refuse(task: OffPolicyTask, settings: OffPolicySettings, log: Replay | None) -> None:
@@ -325,14 +324,3 @@ def _refuse(task: OffPolicyTask, settings: OffPolicySettings, log: Replay | None
         raise SettingsError(
             "sees_privileged needs a task that knows more than it shows, and this one does not; turn it off"
         )
-
-
-def _same_settings(run: RunFolder, settings: OffPolicySettings) -> None:
-    before = load_settings(OffPolicySettings, run.path / "settings.toml")
-    for name in OffPolicySettings.model_fields:
-        was, now = getattr(before, name), getattr(settings, name)
-        if was != now and name != "minutes":
-            raise SettingsError(
-                f"{run.path}: began with {name} = {was} and cannot go on with {now}; "
-                "start a new run, or leave its settings alone"
-            )

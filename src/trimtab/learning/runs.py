@@ -6,8 +6,8 @@ from typing import Any
 from trimtab.core.bundle import load_tensors, unflatten
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
+from trimtab.learning.run_files import BEST, STATE
 from trimtab.learning.settings import TrainingSettings
-from trimtab.learning.training import BEST, STATE
 
 __all__ = ["BestOfRun", "best_of_run", "is_finished", "refuse_other_network"]
 

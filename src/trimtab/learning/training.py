@@ -12,7 +12,6 @@ nothing of the environments' state, and gives the same numbers as one that was n
     state-last.safetensors          everything needed to continue
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from trimtab.core.environment import BatchEnvironment
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.core.settings import load_settings
 from trimtab.learning.advantages import ReturnSpread
 from trimtab.learning.agent import Agent, Parameters
 from trimtab.learning.baselines import Baseline
@@ -43,14 +41,19 @@ from trimtab.learning.learner import (
 )
 from trimtab.learning.lessons import Lessons
 from trimtab.learning.rollouts import Rollout, collect, compiled
+from trimtab.learning.run_files import (
+    LAST,
+    STATE,
+    forget_metrics_after,
+    keep_best,
+    refuse_non_finite,
+    refuse_other_settings,
+)
 from trimtab.learning.settings import Schedule, TrainingSettings
 from trimtab.learning.weighing import ALTERNATIVES
 
-__all__ = ["BEST", "LAST", "STATE", "Progress", "Result", "Task", "train"]
+__all__ = ["Progress", "Result", "Task", "train"]
 
-BEST = "checkpoint-best.safetensors"
-LAST = "checkpoint-last.safetensors"
-STATE = "state-last.safetensors"
 
 Progress: TypeAlias = Callable[[int, int, float | None, float, float], None]
 """(iteration, iterations, score if just measured, decisions per second, seconds left)"""
@@ -114,7 +117,7 @@ def train(
     baseline = make_baseline(task.agent, settings, observation, rollouts=task.lanes[0].rollouts)
     if resume:
         run = RunFolder.open(folder, clock=clock)
-        _same_settings(run, settings)
+        refuse_other_settings(run, settings)
     else:
         run = RunFolder.create(folder, clock=clock, settings=settings)
         run.write_json("task.json", task.describe())
@@ -266,29 +269,23 @@ class _Training:
             )
 
     def _refuse_non_finite(self, metrics: Mapping[str, float]) -> None:
-        wrong = next((name for name, value in metrics.items() if not math.isfinite(value)), None)
-        if wrong is None:
-            return
-        kept = self._run.path / LAST
-        left = f"the last good checkpoint is {kept}" if kept.exists() else "no checkpoint was written yet"
-        raise TrimtabError(
-            f"iteration {self._iteration + 1}: {wrong} is {metrics[wrong]}; {left}; "
-            "lower learning_rate or gradient_norm"
-        )
+        way_out = "lower learning_rate or gradient_norm"
+        refuse_non_finite(self._run, metrics, iteration=self._iteration + 1, way_out=way_out)
 
     def _validate(self, metrics: dict[str, Any]) -> float | None:
         """Score where due, and keep the parameters if they are the best so far."""
         settings = self._settings
         if self._iteration % settings.validate_every and self._iteration < settings.total_iterations:
             return None
-        scores = self._task.score(self._state.average)
-        score = float(scores["score"])
-        metrics.update({name if name == "score" else f"score/{name}": x for name, x in scores.items()})
-        if score < self._best:
-            self._best = score
-            notes = {"iteration": str(self._iteration), "score": repr(score)}
-            save_tree(self._run.path / BEST, self._state.average, notes)
-        return score
+        found, self._best = keep_best(
+            self._run,
+            self._state.average,
+            self._task.score(self._state.average),
+            iteration=self._iteration,
+            best=self._best,
+        )
+        metrics.update(found)
+        return float(found["score"])
 
     def _checkpoint(self, seconds: float) -> bool:
         """Write checkpoints where due; say whether time is up."""
@@ -309,9 +306,7 @@ class _Training:
             self._state, notes = load_tree(path, self._state)
             self._iteration = int(notes["iteration"])
             self._best = float(notes["best_score"])
-        lines = [line for line in self._run.read_metrics() if line["iteration"] <= self._iteration]
-        if lines or (self._run.path / "metrics.jsonl").exists():
-            self._run.write_text("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        forget_metrics_after(self._run, self._iteration)
 
     def _show(self, metrics: Mapping[str, Any]) -> None:
         if self._board is None:
@@ -359,17 +354,6 @@ def _refuse(task: Task, settings: TrainingSettings, environments: int, observati
         raise SettingsError("doubt needs an agent that can be made less sure of itself; set doubt = 1")
     if settings.tensorboard:
         _board_module()
-
-
-def _same_settings(run: RunFolder, settings: TrainingSettings) -> None:
-    before = load_settings(TrainingSettings, run.path / "settings.toml")
-    for name in TrainingSettings.model_fields:
-        was, now = getattr(before, name), getattr(settings, name)
-        if was != now and name != "minutes":
-            raise SettingsError(
-                f"{run.path}: began with {name} = {was} and cannot go on with {now}; "
-                "start a new run, or leave its settings alone"
-            )
 
 
 def _board_module() -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.benchmark.report.content import Curve
+from trimtab.core.errors import TrimtabError
 
 __all__ = [
     "MOST_POINTS",
@@ -17,6 +18,7 @@ __all__ = [
     "curve",
     "curves",
     "first_of_each_policy",
+    "refuse_other_times",
     "seeds_told",
     "shares_below",
     "time_label",
@@ -48,6 +50,21 @@ EpisodeOf = TypeVar("EpisodeOf", bound=TimedEpisode)
 def first_of_each_policy(episodes: Sequence[EpisodeOf]) -> list[EpisodeOf]:
     """What charts over time show, in the order in which the policies come."""
     return list({episode.policy: episode for episode in reversed(episodes)}.values())[::-1]
+
+
+def refuse_other_times(shown: Sequence[TimedEpisode]) -> None:
+    """Episodes that are not of the same time cannot be laid over each other."""
+    first, *others = shown
+    for other in others:
+        if (other.start_s, other.interval_s, len(other.rewards)) != (
+            first.start_s,
+            first.interval_s,
+            len(first.rewards),
+        ):
+            raise TrimtabError(
+                f"the episodes of {first.policy} and {other.policy} are not of the same time; "
+                "run every policy on the same trace"
+            )
 
 
 def seeds_told(episodes: Sequence[TimedEpisode]) -> str:

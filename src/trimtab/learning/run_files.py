@@ -1,0 +1,65 @@
+"""What every kind of training keeps in its run folder, and refuses to mix up."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.run_folder import RunFolder
+from trimtab.core.settings import Settings, load_settings
+from trimtab.learning.checkpoints import save_tree
+
+__all__ = [
+    "BEST",
+    "LAST",
+    "STATE",
+    "forget_metrics_after",
+    "keep_best",
+    "refuse_non_finite",
+    "refuse_other_settings",
+]
+
+BEST = "checkpoint-best.safetensors"
+LAST = "checkpoint-last.safetensors"
+STATE = "state-last.safetensors"
+
+
+def keep_best(
+    run: RunFolder, parameters: Any, scores: Mapping[str, float], *, iteration: int, best: float
+) -> tuple[dict[str, float], float]:
+    """Keep the parameters if no score was lower; the scores as metrics, and the lowest so far."""
+    score = float(scores["score"])
+    if score < best:
+        best = score
+        save_tree(run.path / BEST, parameters, {"iteration": str(iteration), "score": repr(score)})
+    return {name if name == "score" else f"score/{name}": x for name, x in scores.items()}, best
+
+
+def refuse_non_finite(run: RunFolder, metrics: Mapping[str, float], *, iteration: int, way_out: str) -> None:
+    """End a run that has left the numbers, and say what is left of it."""
+    wrong = next((name for name, value in metrics.items() if not math.isfinite(value)), None)
+    if wrong is None:
+        return
+    kept = run.path / LAST
+    left = f"the last good checkpoint is {kept}" if kept.exists() else "no checkpoint was written yet"
+    raise TrimtabError(f"iteration {iteration}: {wrong} is {metrics[wrong]}; {left}; {way_out}")
+
+
+def forget_metrics_after(run: RunFolder, iteration: int) -> None:
+    """Drop the lines of iterations that are to be done again."""
+    lines = [line for line in run.read_metrics() if line["iteration"] <= iteration]
+    if lines or (run.path / "metrics.jsonl").exists():
+        run.write_text("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def refuse_other_settings(run: RunFolder, settings: Settings) -> None:
+    """A run goes on as it began; only its time may be extended."""
+    before = load_settings(type(settings), run.path / "settings.toml")
+    for name in type(settings).model_fields:
+        was, now = getattr(before, name), getattr(settings, name)
+        if was != now and name != "minutes":
+            raise SettingsError(
+                f"{run.path}: began with {name} = {was} and cannot go on with {now}; "
+                "start a new run, or leave its settings alone"
+            )
