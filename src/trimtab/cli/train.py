@@ -32,12 +32,13 @@ __all__ = ["train"]
 
 
 def train(
-    wing: Literal["dag", "dag_scheduling", "stream", "stream_autoscaling"] = "dag",
+    wing: Literal["dag", "dag_scheduling", "stream", "stream_autoscaling", "pod", "pod_autoscaling"] = "dag",
     /,
     *,
     preset: str | None = None,
     workload: str | None = None,
     job: str | None = None,
+    app: str | None = None,
     trace: str | None = None,
     out: Path | None = None,
     resume: Path | None = None,
@@ -53,15 +54,17 @@ def train(
     Parameters
     ----------
     wing:
-        What is decided: dag (a scheduler) or stream (an autoscaler).
+        What is decided: dag (a scheduler), stream or pod (an autoscaler of streaming jobs, of services).
     preset:
-        Name of a preset, or TOML file with settings (default: decima-tpch-batch; stream: sure).
+        Name of a preset, or TOML file with settings (default: decima-tpch-batch; stream: sure; pod: aware).
     workload:
         dag: name or workload file to train on instead of the preset's.
     job:
         stream: jobs to train on, by name or file, separated by commas.
+    app:
+        pod: services to train on, by name or file, separated by commas.
     trace:
-        stream: name or trace file of what arrives.
+        stream, pod: name or trace file of what arrives.
     out:
         Run folder to make (default: runs/PRESET, then runs/PRESET-2, ...).
     resume:
@@ -84,7 +87,7 @@ def train(
     if presets:
         _list_presets(trainer, json)
         return
-    grounds = {"workload": workload, "job": job, "trace": trace}
+    grounds = {"workload": workload, "job": job, "app": app, "trace": trace}
     numbers = {"minutes": minutes, "seed": seed}
     asked = _settings(trainer, preset, resume, grounds, numbers, set or [])
     folder = resume or out or _next_folder(Path(preset or trainer.usual_preset).stem)
@@ -144,8 +147,9 @@ def _settings(
     written = trainer.put_flags(plain, _given(trainer, grounds))
     for flag, value in numbers.items():
         if value is not None:
-            plain["training"][flag] = value
-            written[f"training.{flag}"] = f"--{flag} {value}"
+            field = trainer.seed_field if flag == "seed" else f"training.{flag}"
+            _put(plain, field, value, f"--{flag} {value}")
+            written[field] = f"--{flag} {value}"
     for word in words:
         name, value = change_of(word)
         _put(plain, name, value, f"--set {word}")
@@ -255,7 +259,6 @@ def _refuse(
         raise TrimtabError("--from begins a new run, --resume goes on with an old one; give one of the two")
     if resume is None and folder.exists():
         raise TrimtabError(f"{folder}: exists; choose another --out, or go on with --resume {folder}")
-    asked.training.check_batch(asked.environments * asked.lanes)
     trainer.check(asked)
 
 
@@ -276,9 +279,7 @@ def _train(
     if not quiet:
         remark("compiling the engine and the network; this takes a minute or two")
         if getattr(asked, "lessons", 0) and not asked.lessons_from and not resume:
-            remark(
-                f"collecting {asked.lessons:,} lessons for jobs of each size first; later runs can share them"
-            )
+            remark(f"collecting {asked.lessons:,} {trainer.lessons_words} first; later runs can share them")
     try:
         with _training_bar(asked, quiet=quiet) as show:
             return trainer.train(

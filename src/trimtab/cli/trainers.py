@@ -23,7 +23,7 @@ class Trainer:
     presets: Presets[Any]
     usual_preset: str
     settings: type[Any]
-    """Of a whole run; they have `training`, `environments` and `lanes`."""
+    """Of a whole run; they have `training`."""
     asked_for: str
     """The file in a run folder that keeps them."""
     score_name: str
@@ -41,11 +41,15 @@ class Trainer:
     find_bundle: Callable[[str], Path]
     judge: Callable[[Any, Path], list[str]]
     """Commands that compare the policy of a run with rules."""
+    seed_field: str = "training.seed"
+    lessons_words: str = "lessons"
+    """What is collected before training, where anything is."""
 
 
 def trainer_of(wing: str) -> Trainer:
     """The trainer of a wing; imports what training needs."""
-    return _dag() if wing in ("dag", "dag_scheduling") else _stream()
+    make = {"dag": _dag, "stream": _stream, "pod": _pod}
+    return make[wing.partition("_")[0]]()
 
 
 # --- DAG scheduling --------------------------------------------------------------------------------
@@ -85,6 +89,7 @@ def _check_dag(asked: Any) -> None:
     from trimtab.dag_scheduling.decima.training import check_settings
     from trimtab.dag_scheduling.workload.presets import find_source
 
+    asked.training.check_batch(asked.environments * asked.lanes)
     for course in asked.courses:
         find_source(course.workload.name)
     check_settings(asked)
@@ -141,6 +146,7 @@ def _stream() -> Trainer:
         save_bundle_of_run=training.save_bundle_of_run,
         find_bundle=find_bundle,
         judge=_judge_stream,
+        lessons_words="lessons for jobs of each size",
     )
 
 
@@ -160,6 +166,7 @@ def _check_stream(asked: Any) -> None:
     from trimtab.stream_autoscaling.workload.jobs import make_job
     from trimtab.stream_autoscaling.workload.presets import draw_trace
 
+    asked.training.check_batch(asked.environments * asked.lanes)
     for name in asked.jobs:
         draw_trace(asked.trace, make_job(name), seed=0, part="validation")
     check_settings(asked)
@@ -173,4 +180,55 @@ def _judge_stream(asked: Any, folder: Path) -> list[str]:
         words += ["--trace", asked.trace.name]
     if asked.deployment.interval_s != 60:
         words += ["--set", f"deployment.interval_s={asked.deployment.interval_s}"]
+    return [shlex.join(words)]
+
+
+# --- pod autoscaling -------------------------------------------------------------------------------
+
+
+def _pod() -> Trainer:
+    from trimtab.pod_autoscaling.aware import task, training
+    from trimtab.pod_autoscaling.policies import find_bundle
+
+    return Trainer(
+        wing="pod",
+        presets=task.PRESETS,
+        usual_preset="aware",
+        settings=task.AwareSettings,
+        asked_for=training.ASKED_FOR,
+        score_name=training.SCORE,
+        score_words="of its rule's cost on validation services",
+        flags=("app", "trace"),
+        put_flags=_put_app_and_trace,
+        check=_check_pod,
+        train=training.train_aware,
+        save_bundle_of_run=training.save_bundle_of_run,
+        find_bundle=find_bundle,
+        judge=_judge_pod,
+        seed_field="seed",
+    )
+
+
+def _put_app_and_trace(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
+    written = {}
+    for flag, field in (("app", "applications"), ("trace", "traces")):
+        if flag in flags:
+            plain["ground"][field] = [name.strip() for name in flags[flag].split(",") if name.strip()]
+            written[f"ground.{field}"] = f"--{flag} {shlex.quote(flags[flag])}"
+    return written
+
+
+def _check_pod(asked: Any) -> None:
+    from trimtab.pod_autoscaling.aware.task import check_settings
+
+    check_settings(asked)
+
+
+def _judge_pod(asked: Any, folder: Path) -> list[str]:
+    """Named services against the rules that were tuned for them, or services that nobody has seen."""
+    rivals = "hpa:target=70,hpa-vpa,mpc,multi"
+    if not asked.ground.applications:
+        return [shlex.join(["trimtab", "compare", "pod/unseen", "--policies", f"{rivals},{folder}"])]
+    words = ["trimtab", "compare", "pod/services", "--app", ",".join(asked.ground.applications)]
+    words += ["--trace", ",".join(asked.ground.traces), "--policies", f"{rivals},{folder}"]
     return [shlex.join(words)]

@@ -151,13 +151,14 @@ class CpuUtilisation:
         self._target, self._behaviour = int(values["target"]), behaviour_of(values)
         self._controller = ReplicaController(services, self._behaviour)
 
-    def replicas(self, snapshot: Snapshot) -> Floats:
-        """What to scale to, [E]."""
+    def replicas(self, snapshot: Snapshot, targets: Floats | None = None) -> Floats:
+        """What to scale to, [E]; `targets`, where given, are the percent to aim at this time."""
+        aims = np.full(len(snapshot.size), self._target) if targets is None else targets
         outcomes = [
             utilisation_replicas(
                 pod_samples(snapshot, row),
                 round(float(snapshot.size[row, REPLICAS])),
-                self._target,
+                int(aims[row]),
                 now_s=float(snapshot.now_s[row]),
                 tolerance=self._behaviour.tolerance,
             )

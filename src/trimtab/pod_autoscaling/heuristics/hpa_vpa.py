@@ -72,8 +72,12 @@ class Rightsizing:
         self._demand = [DecayingHistogram(cpu_buckets()) for _ in range(size)]
         self._moved_s = np.full(size, np.nan)
 
-    def requests(self, snapshot: Snapshot) -> Floats:
+    def requests(
+        self, snapshot: Snapshot, targets: Floats | None = None, percentiles: Floats | None = None
+    ) -> Floats:
         """Cores to ask for per pod, [E]; as they are while it is not time."""
+        aims = np.full(len(snapshot.size), self._target) if targets is None else targets / 100
+        shares = np.full(len(aims), self._percentile) if percentiles is None else percentiles
         samples, now_s, present = snapshot.samples, snapshot.now_s, snapshot.size[:, CPU]
         told = known(snapshot, samples.cpu)[:, -1]
         fresh = just_begun(snapshot) | np.isnan(self._moved_s)
@@ -87,17 +91,17 @@ class Rightsizing:
             if self._wait_s <= 0 or now_s[row] < self._moved_s[row] + self._wait_s - 1e-6:
                 continue
             if not self._demand[row].empty:
-                wanted[row] = self._request(row)
+                wanted[row] = self._request(row, float(aims[row]), float(shares[row]))
         off = np.abs(wanted - present) > _OFF * present
         wanted = np.where(off, np.maximum(wanted, (1 - _LARGEST_CUT) * present), present)
         self._moved_s = np.where(off, now_s, self._moved_s)
         return wanted
 
-    def _request(self, row: int) -> float:
-        median, high = self._demand[row].percentiles((0.5, self._percentile))
+    def _request(self, row: int, target: float, percentile: float) -> float:
+        median, high = self._demand[row].percentiles((0.5, percentile))
         least, most = float(self._least[row]), float(self._most[row])
-        middle = high * (1 + _MARGIN) / (self._target * math.sqrt(least * most))
-        return max(min(middle, median / (self._target * least)), high * (1 + _MARGIN) / (self._target * most))
+        middle = high * (1 + _MARGIN) / (target * math.sqrt(least * most))
+        return max(min(middle, median / (target * least)), high * (1 + _MARGIN) / (target * most))
 
 
 class HpaVpaDecider:
@@ -108,11 +112,14 @@ class HpaVpaDecider:
         self._vertical = VerticalAutoscaler(services, values, controls_cpu=False)
         self._rightsizing = Rightsizing(services, values)
 
-    def decide(self, snapshot: Snapshot) -> Floats:
-        replicas = self._horizontal.replicas(snapshot)
-        _, memory = self._vertical.sizes(snapshot)
+    def decide(
+        self, snapshot: Snapshot, *, targets: Floats | None = None, percentiles: Floats | None = None
+    ) -> Floats:
+        """Decide; targets and percentiles, [E] each, may be others at every decision."""
+        replicas = self._horizontal.replicas(snapshot, targets)
+        _, memory = self._vertical.sizes(snapshot, percentiles)
         present = snapshot.size[:, CPU]
-        cpu = size_of(snapshot, cpu=self._rightsizing.requests(snapshot))[:, CPU]
+        cpu = size_of(snapshot, cpu=self._rightsizing.requests(snapshot, targets, percentiles))[:, CPU]
         # Smaller pods, and as many more; larger pods, and HPA takes away what is too much in its own time.
         needed = rounded_up(snapshot.size[:, REPLICAS] * present / cpu)
         replicas = np.where(cpu < present, np.maximum(replicas, needed), replicas)

@@ -160,14 +160,14 @@ class MultiDecider:
         peak, usual = _memory_used(snapshot)
         return Measured(_behaviour(snapshot, work_s), cores, lately, peak, usual)
 
-    def sized(self, snapshot: Snapshot, measured: Measured) -> Floats:
-        """The size, from what is needed."""
+    def sized(self, snapshot: Snapshot, measured: Measured, *, calm_cpu: Floats | None = None) -> Floats:
+        """The size, from what is needed; in pods of `calm_cpu` cores, [E], instead of the rule's."""
         services, size = snapshot.services, snapshot.size
         present, has, most_cpu = size[:, REPLICAS], size[:, CPU], services.most[:, CPU]
         calm, stretched = has, has
         if self._in_place:
             most_cpu = np.where(snapshot.infeasible, _REFUSED * has, most_cpu)
-            calm = np.minimum(self._cpu, most_cpu)
+            calm = np.minimum(self._cpu if calm_cpu is None else calm_cpu, most_cpu)
             stretched = np.minimum(_STRETCH * calm, most_cpu)
         share = self._utilisation(snapshot, measured, measured.cores_lately, _about(measured, calm))
         few = _pods(measured.cores / share, stretched, present)

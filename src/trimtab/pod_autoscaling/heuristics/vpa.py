@@ -8,7 +8,7 @@ one by one; a service has one size here, so as soon as it would change any pod, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -92,8 +92,8 @@ class VerticalAutoscaler:
         ]
         self._memory = [_Memory() for _ in self._policies]
 
-    def sizes(self, snapshot: Snapshot) -> tuple[Floats, Floats]:
-        """Cores and MiB to give to pods, [E] each; NaN: as they are."""
+    def sizes(self, snapshot: Snapshot, percentiles: Floats | None = None) -> tuple[Floats, Floats]:
+        """Cores and MiB to give to pods, [E] each; NaN: as they are. `percentiles` replace the usual one."""
         count = len(self._memory)
         cpu, memory = np.full(count, np.nan), np.full(count, np.nan)
         fresh = just_begun(snapshot)
@@ -107,7 +107,10 @@ class VerticalAutoscaler:
             _watch(kept, snapshot, row, self._settings)
             if kept.usage.samples == 0:
                 continue
-            advice = within_policy(recommend(kept.usage, settings=self._settings), self._policies[row])
+            settings = self._settings
+            if percentiles is not None:
+                settings = replace(settings, target_percentile=float(percentiles[row]))
+            advice = within_policy(recommend(kept.usage, settings=settings), self._policies[row])
             if self._acts(kept, snapshot, row, advice):
                 memory[row] = advice.target.memory_bytes / MIB
                 if self._controls_cpu:

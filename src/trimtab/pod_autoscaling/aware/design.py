@@ -1,0 +1,64 @@
+"""What a learned autoscaler of services is made of; stored in the manifest of its bundle."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from trimtab.networks.actor_critic import ActorCriticDesign
+from trimtab.networks.context_encoder import ContextDesign
+from trimtab.pod_autoscaling.heuristics.multi import multi
+
+__all__ = ["ActionKind", "Design", "RewardKind", "design_from"]
+
+ActionKind = Literal["around4", "logratio3", "discrete7", "knobs2"]
+RewardKind = Literal["lagrangian", "aware"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """Actions, networks, what a step is worth, and the settings of the rule that is stepped around.
+
+    >>> Design(ActorCriticDesign(observation=45, actions=4)).base["slack"]
+    0.9
+    """
+
+    networks: ActorCriticDesign
+    encoder: ContextDesign | None = None
+    actions: ActionKind = "around4"
+    """See `actions.ACTIONS`."""
+    reward: RewardKind = "lagrangian"
+    utilisation_weight: float = 0.3
+    memory_price: float = 0.12
+    multiplier: float = 20.0
+    """The three are those of `deployment.Objective`."""
+    base_slack: float = 0.9
+    """Of the rule `multi`, as are the next three; the rest is as usual."""
+    base_cpu: float = 3.0
+    base_margin: float = 1.15
+    base_reserve: float = 4.0
+
+    @property
+    def base(self) -> dict[str, float]:
+        """Settings of the rule that is stepped around."""
+        own = {"slack": self.base_slack, "cpu": self.base_cpu}
+        return multi().values | own | {"margin": self.base_margin, "reserve": self.base_reserve}
+
+    @property
+    def teacher(self) -> str:
+        """That rule by name."""
+        return (
+            f"multi:slack={self.base_slack:g},cpu={self.base_cpu:g},margin={self.base_margin:g},"
+            f"reserve={self.base_reserve:g}"
+        )
+
+    def as_manifest(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return asdict(self)
+
+
+def design_from(content: Any) -> Design:
+    """A design from what a manifest holds; unknown or missing fields raise TypeError."""
+    networks = {**content["networks"], "hidden": tuple(content["networks"]["hidden"])}
+    encoder = None if content["encoder"] is None else ContextDesign(**content["encoder"])
+    return Design(**{**content, "networks": ActorCriticDesign(**networks), "encoder": encoder})

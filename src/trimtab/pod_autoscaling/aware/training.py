@@ -1,0 +1,132 @@
+"""Train a learned autoscaler of services from settings to a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.bundle import Bundle, load_tensors, save_bundle, save_tensors
+from trimtab.core.errors import SettingsError
+from trimtab.core.randomness import split
+from trimtab.core.run_folder import Clock, RunFolder
+from trimtab.core.settings import settings_as_toml
+from trimtab.learning.agent import Parameters
+from trimtab.learning.off_policy import train_off_policy
+from trimtab.learning.replay import Replay
+from trimtab.learning.runs import best_of_run, refuse_other_network
+from trimtab.learning.training import Progress
+from trimtab.networks.actor_critic import actor_actions
+from trimtab.pod_autoscaling.aware.design import design_from
+from trimtab.pod_autoscaling.aware.lessons import Actor, collect_lessons
+from trimtab.pod_autoscaling.aware.policy import AwarePolicy, make_bundle
+from trimtab.pod_autoscaling.aware.task import AwareSettings, AwareTask, design_of
+
+__all__ = ["ASKED_FOR", "SCORE", "bundle_of_run", "save_bundle_of_run", "train_aware"]
+
+ASKED_FOR = "aware.toml"
+"""The whole settings of a run; `settings.toml` beside it holds those of the algorithm alone."""
+SCORE = "cost on validation services over the rule's"
+"""What a bundle's manifest calls the score of its run."""
+_LESSONS = "lessons"
+
+
+def train_aware(
+    settings: AwareSettings,
+    folder: str | Path,
+    *,
+    name: str,
+    clock: Clock,
+    progress: Progress | None = None,
+    resume: bool = False,
+    start: Bundle | None = None,
+) -> Path:
+    """Train into a run folder and leave the best policy in its folder ``bundle``."""
+    texts = {ASKED_FOR: settings_as_toml(settings)}
+    task, begun = AwareTask(settings), _begun(settings, start)
+    log: Replay | None = None
+    shared: dict[str, Any] = {"clock": clock, "progress": progress, "seed": settings.seed, "start": begun}
+    if settings.lessons:
+        given = Path(settings.lessons_from) if settings.lessons_from else None
+        own = Path(f"{folder}-lessons")
+        found: list[NDArray[np.float32]] = []
+        for number in range(1, settings.lessons_rounds + 1):
+            path = (given or own) / f"round-{number}.safetensors"
+            if not path.exists() and given is not None:
+                raise SettingsError(f"{path}: no such lessons; leave lessons_from out to collect them")
+            if not path.exists():
+                actor = None
+                if number > 1:
+                    # Whoever has learned so far acts while more is collected, and so meets what it will meet.
+                    before = Path(f"{folder}-before-round-{number}")
+                    again = before.exists()
+                    train_off_policy(
+                        task, settings.training, before, log=log, texts=texts, resume=again, **shared
+                    )
+                    actor = _actor(best_of_run(RunFolder.open(before, clock=clock)).parameters, task)
+                _collect(task, path, number, actor)
+            found.append(_rows(path, task))
+            log = Replay.of(task.layout, np.concatenate(found)[:, None])
+    train_off_policy(task, settings.training, folder, log=log, texts=texts, resume=resume, **shared)
+    return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
+
+
+def _begun(settings: AwareSettings, start: Bundle | None) -> Parameters | None:
+    """What to begin from; the critics are new."""
+    if start is None:
+        return None
+    policy, wanted = AwarePolicy(start), design_of(settings)
+    refuse_other_network(start.name, policy.design.networks, wanted.networks)
+    return policy.parameters
+
+
+def _actor(parameters: Parameters, task: AwareTask) -> Actor:
+    """A learner that acts as it learned to, without noise."""
+
+    def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
+        return actor_actions(parameters["actor"], observation, None, task.design.networks, np)
+
+    return act
+
+
+def _collect(task: AwareTask, path: Path, number: int, actor: Actor | None) -> None:
+    settings = task.settings
+    lessons = collect_lessons(
+        task,
+        settings.lessons,
+        seed=split(settings.seed, "round", number),
+        actor=actor,
+        hold=settings.lessons_hold,
+        follow=settings.lessons_follow,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_tensors(path, {_LESSONS: lessons.in_order()[:, 0]}, {"moments": str(settings.lessons)})
+
+
+def _rows(path: Path, task: AwareTask) -> NDArray[np.float32]:
+    rows = load_tensors(path)[0][_LESSONS]
+    if rows.shape[-1] != task.layout.columns:
+        raise SettingsError(
+            f"{path}: lessons of {rows.shape[-1]} numbers where {task.layout.columns} belong; collect others"
+        )
+    return rows
+
+
+def save_bundle_of_run(run: RunFolder, name: str) -> Path:
+    """Leave the best policy so far in the run's folder ``bundle``."""
+    return save_bundle(run.path / "bundle", bundle_of_run(run, name))
+
+
+def bundle_of_run(run: RunFolder, name: str) -> Bundle:
+    """Pack the best checkpoint of a run with its history."""
+    best = best_of_run(run)
+    ground = {part: best.task[part] for part in ("applications", "traces", "ground", "deployment", "teacher")}
+    return make_bundle(
+        name,
+        best.parameters,
+        design_from(best.task["design"]),
+        trained={**ground, **best.history},
+        scores={SCORE: best.score, "at iteration": best.iteration, **best.measured},
+    )

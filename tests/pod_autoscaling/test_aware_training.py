@@ -1,0 +1,159 @@
+"""Training of the learned autoscaler: services that step together, lessons from copies, runs to bundles."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimtab.core.bundle import load_bundle
+from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.pod_autoscaling.aware.lessons import collect_lessons
+from trimtab.pod_autoscaling.aware.policy import AwarePolicy
+from trimtab.pod_autoscaling.aware.profile import profile_of
+from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, AwareTask, check_settings
+from trimtab.pod_autoscaling.aware.training import SCORE, train_aware
+from trimtab.pod_autoscaling.policies import make_policy
+from trimtab.pod_autoscaling.workload.applications import make_application
+
+pytestmark = pytest.mark.pods
+
+SMALL: dict[str, Any] = {
+    "environments": 3,
+    "validation_services": 2,
+    "ground": {"hours": 0.1, "most_rate": 5.0, "least_cores": 0.2, "most_cores": 0.5, "traces": ["steps"]},
+    "training": {
+        "hidden": [8], "batch": 16, "warmup": 6, "iterations": 2, "horizon": 3, "updates_per_step": 1,
+        "reset_every": 1, "checkpoint_every": 1, "validate_every": 1, "capacity": 1000,
+    },
+}  # fmt: skip
+
+
+def settings_of(changes: dict[str, Any] | None = None, **training: Any) -> AwareSettings:
+    plain = {**SMALL, **(changes or {})}
+    return AwareSettings.model_validate({**plain, "training": {**SMALL["training"], **training}})
+
+
+def clock() -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_steps_earn_what_the_simulator_says_and_end_together() -> None:
+    task = AwareTask(settings_of())
+    task.reset(5)
+    first = [task.observe().copy()]
+    ends: list[int] = []
+    for number in range(50):
+        outcome = task.step(np.zeros((3, 4), np.float32))
+        assert np.isfinite(outcome.rewards).all() and (outcome.rewards < 0).all()
+        if outcome.truncated.any():
+            assert outcome.truncated.all() and outcome.renewed.all() and not outcome.terminated.any()
+            ends.append(number)
+        first.append(task.observe().copy())
+    # Six minutes are 24 intervals.
+    assert ends == [23, 47]
+    task.reset(5)
+    np.testing.assert_array_equal(task.observe(), first[0])
+    task.step(np.zeros((3, 4), np.float32))
+    np.testing.assert_array_equal(task.observe(), first[1])
+
+
+def test_profiles_are_those_of_the_services() -> None:
+    task = AwareTask(settings_of({"ground": {**SMALL["ground"], "applications": ["textbook"]}}))
+    assert task.privileged().shape == (3, task.layout.privileged)
+    wanted = profile_of(make_application("textbook"))
+    np.testing.assert_allclose(task.privileged()[0], wanted)
+
+
+def test_copies_go_the_way_of_what_they_are_copies_of() -> None:
+    task = AwareTask(settings_of())
+    task.reset(2)
+    for _ in range(5):
+        task.step(np.full((3, 4), 0.2, np.float32))
+    rows = np.array([2, 0, 2])
+    copy = task.copied(rows)
+    answers = np.array([[0.5, 0, 0, 0], [-0.5, 0, 0, 0], [0, 0.5, 0, 0]], np.float32)
+    for _ in range(3):
+        ours, theirs = task.step(answers), copy.step(answers[rows])
+        np.testing.assert_array_equal(ours.rewards[rows], theirs.rewards)
+        np.testing.assert_array_equal(task.observe()[rows], copy.observe())
+
+
+def test_lessons_are_what_answers_earn_more_than_who_acts() -> None:
+    task = AwareTask(settings_of())
+    lessons = collect_lessons(task, 4, seed=1, candidates=4, hold=2, follow=2, every=3, share=0.7)
+    steps = task.layout.split(lessons.in_order()[:, 0])
+    # Two of three services at a time: two moments of two services, and four answers to each.
+    assert len(steps.reward) == 2 * 2 * 4
+    assert (steps.terminated == 1).all() and (steps.guided == 1).all()
+    # The first answers are the rule's own, which earn nothing more than it does.
+    usual = (steps.action == steps.guide).all(1)
+    assert usual.sum() >= 4 and not steps.reward[usual].any()
+    assert np.abs(steps.reward[~usual]).max() > 0
+
+
+def test_a_waste_is_taught_as_one() -> None:
+    """Cores for half as much more work than foreseen, at no load to speak of, can only cost."""
+    ground = {**SMALL["ground"], "traces": ["constant"], "drift_share": 0.0, "hours": 0.3}
+    task = AwareTask(settings_of({"ground": ground, "environments": 6}))
+    lessons = collect_lessons(task, 30, seed=3, candidates=6, hold=4, follow=2, every=5)
+    steps = task.layout.split(lessons.in_order()[:, 0])
+    headroom, reward = steps.action[:, 0], steps.reward[:, 0]
+    much, little = reward[headroom > 0.5].mean(), reward[np.abs(headroom) < 0.2].mean()
+    assert much < little
+
+
+@pytest.mark.slow
+def test_a_run_from_rewards_leaves_a_policy(tmp_path: Path) -> None:
+    settings = settings_of(context="gru", context_steps=4, sequence_steps=4, context_width=4, context_state=4)
+    found = train_aware(settings, tmp_path / "run", name="mine", clock=clock)
+    policy = AwarePolicy(load_bundle(found))
+    assert policy.design.encoder is not None and policy.bundle.manifest["scores"][SCORE] > 0
+    task = AwareTask(settings)
+    episodes = task.played(policy)
+    assert len(episodes) == 2 and all(one.metrics()["core_hours"] > 0 for one in episodes)
+    assert make_policy(str(tmp_path / "run")).name == str(tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_path: Path) -> None:
+    changes = {"lessons": 3, "lessons_rounds": 2, "lessons_hold": 1, "lessons_follow": 1}
+    settings = settings_of(changes, offline_iterations=1, iterations=0, discount=0.0, warmup=1)
+    found = train_aware(settings, tmp_path / "run", name="mine", clock=clock)
+    assert AwarePolicy(load_bundle(found)).design.actions == "around4"
+    kept = sorted(path.name for path in (tmp_path / "run-lessons").iterdir())
+    assert kept == ["round-1.safetensors", "round-2.safetensors"]
+    again = settings.model_copy(update={"lessons_from": str(tmp_path / "run-lessons")})
+    twin = train_aware(again, tmp_path / "twin", name="mine", clock=clock)
+    ours, theirs = load_bundle(found).tensors, load_bundle(twin).tensors
+    for name, tensor in ours.items():
+        np.testing.assert_array_equal(tensor, theirs[name])
+    missing = settings.model_copy(update={"lessons_from": str(tmp_path / "nowhere")})
+    with pytest.raises(SettingsError, match="no such lessons"):
+        train_aware(missing, tmp_path / "third", name="mine", clock=clock)
+
+
+@pytest.mark.parametrize(
+    ("changes", "training", "told"),
+    [
+        ({"ground": {"applications": ["textbok"]}}, {}, "textbook"),
+        ({"ground": {"traces": ["diurnl"]}}, {}, "diurnal"),
+        ({"ground": {"least_cores": 9.0}}, {}, "least_cores = 9 is above most_cores = 6"),
+        ({"lessons": 5}, {}, "set both lessons and training.offline_iterations"),
+        ({"lessons": 5}, {"offline_iterations": 1, "context": "gru"}, "set training.context = none"),
+    ],
+)
+def test_what_cannot_work_is_refused(changes: dict[str, Any], training: dict[str, Any], told: str) -> None:
+    with pytest.raises(TrimtabError, match=told):
+        check_settings(settings_of(changes, **training))
+
+
+@pytest.mark.parametrize("name", PRESETS.names())
+def test_presets_can_be_trained(name: str) -> None:
+    settings = PRESETS.load(name)
+    check_settings(settings)
+    assert PRESETS.sentence(name).endswith(".")
+    assert settings.training.total_iterations > 0
