@@ -28,9 +28,9 @@ from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import CPU, MEMORY, REPLICAS, Services, Snapshot
 
 
-def design_of(actions: ActionKind = "around4", *, context: bool = False) -> Design:
+def design_of(actions: ActionKind = "around3", *, context: bool = False) -> Design:
     parts = len(ACTION_PARTS[actions])
-    networks = ActorCriticDesign(len(FEATURES) + parts, parts, context=4 if context else 0, hidden=(8,))
+    networks = ActorCriticDesign(len(FEATURES) + 1 + parts, parts, context=4 if context else 0, hidden=(8,))
     token = networks.observation + parts + 2
     encoder = ContextDesign(token, width=6, state=6, embedding=4, profile=len(PROFILE)) if context else None
     return Design(networks, encoder, actions)
@@ -56,7 +56,7 @@ def looked(actions: ActionKind, services: Services, snapshot: Snapshot) -> tuple
 def test_numbers_are_those_of_their_names() -> None:
     services = services_of(1, slo_s=0.4)
     snapshot = snapshot_of(services, size=(4, 1.0, 512), cpu=2.0, memory=256.0, latency_p99_s=0.4, late=0.01)
-    seen, _, _ = looked("around4", services, snapshot)
+    seen, _, _ = looked("around3", services, snapshot)
     numbers = dict(zip(FEATURES, seen.observation[0].tolist(), strict=False))
     assert numbers["cpu utilisation"] == pytest.approx(0.5)
     assert numbers["memory utilisation"] == pytest.approx(0.5)
@@ -69,7 +69,7 @@ def test_numbers_are_those_of_their_names() -> None:
 def test_nothing_known_gives_numbers_and_a_flag() -> None:
     services = services_of(2)
     snapshot = snapshot_of(services, complete=False, rate=0.0, cpu=np.nan, latency_p99_s=np.nan)
-    seen, _, _ = looked("around4", services, snapshot)
+    seen, _, _ = looked("around3", services, snapshot)
     assert np.isfinite(seen.observation).all()
     assert (seen.observation[:, FEATURES.index("metrics missing")] == 1).all()
 
@@ -79,14 +79,14 @@ def test_a_new_service_in_the_place_of_another_is_not_taken_for_it() -> None:
     design = design_of()
     observer = Observer(services, design)
     observer.see(snapshot_of(services, kills=1.0))
-    observer.acted(np.ones((2, 4), np.float32))
+    observer.acted(np.ones((2, 3), np.float32))
     present = np.ones((2, 20), bool)
     present[1] = False
     seen = observer.see(snapshot_of(services, present=present))
     killed = FEATURES.index("out of memory lately")
     assert seen.fresh.tolist() == [False, True]
     assert seen.observation[0, killed] > 0 and seen.observation[1, killed] == 0
-    before = seen.observation[:, len(FEATURES) :]
+    before = seen.observation[:, len(FEATURES) + 1 :]
     assert (before[0] == 1).all() and not before[1].any()
 
 
@@ -120,7 +120,7 @@ def test_copies_remember_what_their_rows_did() -> None:
 def test_zeros_around_the_rule_are_the_rule() -> None:
     services = services_of(3, slo_s=[0.3, 0.4, 2.0])
     snapshot = snapshot_of(services, rate=np.array([[50.0], [100.0], [0.0]]), cpu=[[1.0], [3.5], [0.0]])
-    seen, observer, design = looked("around4", services, snapshot)
+    seen, observer, design = looked("around3", services, snapshot)
     actuator = actuator_of(services, design, observer)
     taught = actuator.taught(snapshot, seen)
     assert not taught.any()
@@ -141,18 +141,18 @@ def test_more_headroom_is_more_cores_and_a_rush_is_held_for() -> None:
         size = actuator.sized(np.array([answer], np.float32), snapshot, seen)[0]
         return float(size[REPLICAS] * size[CPU])
 
-    assert cores(-1, 0, 0, 0) < cores(0, 0, 0, 0) < cores(1, 0, 0, 0)
-    assert cores(1, 0, 0, 0) < cores(0, 0.7, 0, 0) < cores(0, 1, 0, 0)
-    assert cores(0, -1, 0, 0) == cores(0, 0, 0, 0)
-    assert cores(0, 1, 0, 0) > 12.0
+    assert cores(-1, 0, 0) < cores(0, 0, 0) < cores(1, 0, 0)
+    assert cores(1, 0, 0) < cores(0, 0.7, 0) < cores(0, 1, 0)
+    assert cores(0, -1, 0) == cores(0, 0, 0)
+    assert cores(0, 1, 0) > 12.0
 
 
 def test_smaller_pods_are_more_pods() -> None:
     services = services_of(1)
     snapshot = snapshot_of(services, size=(2, 3.0, 512), rate=300.0, cpu=5.0)
-    seen, observer, design = looked("around4", services, snapshot)
+    seen, observer, design = looked("around3", services, snapshot)
     sized = actuator_of(services, design, observer).sized
-    few, many = (sized(np.array([[0, 0, pod, 0]], np.float32), snapshot, seen)[0] for pod in (0, -1))
+    few, many = (sized(np.array([[0, 0, pod]], np.float32), snapshot, seen)[0] for pod in (0, -1))
     assert many[REPLICAS] > few[REPLICAS]
 
 
@@ -207,19 +207,43 @@ def test_the_live_reward_is_that_of_the_formula() -> None:
     services, design = services_of(1, slo_s=0.4), design_of()
     snapshot = snapshot_of(services, size=(4, 1.0, 512), cpu=2.0, late=0.03, rate=100.0)
     lived = as_measured(snapshot)
-    worth = reward_of(lived, services.slo_s, services.budget, np.array([2.0]), design)
+    usual, price = np.array([2.0]), np.array([20.0])
+    worth = reward_of(lived, services.slo_s, services.budget, usual, price, design)
     held = 4 + 0.12 * 4 * 512 / 1024
     assert worth[0] == pytest.approx(-(held + 20 * 2.0 * 0.02) / 2.0)
     published = replace(design, reward="aware")
-    worth = reward_of(lived, services.slo_s, services.budget, np.array([2.0]), published)
+    worth = reward_of(lived, services.slo_s, services.budget, usual, price, published)
     assert worth[0] == pytest.approx(0.3 * (0.5 + 400 / 512) / 2 + 0.7 * 1.0)
 
 
 def test_ruin_is_not_worse_than_ten() -> None:
     services, design = services_of(1), design_of()
     snapshot = snapshot_of(services, size=(20, 4.0, 512), late=1.0, cpu=80.0)
-    worth = reward_of(as_measured(snapshot), services.slo_s, services.budget, np.array([1.0]), design)
+    one, price = np.ones(1), np.array([20.0])
+    worth = reward_of(as_measured(snapshot), services.slo_s, services.budget, one, price, design)
     assert worth[0] == -10
+
+
+def test_the_price_of_lateness_rises_with_it_and_falls_without() -> None:
+    services, design = services_of(2), design_of()
+    observer = Observer(services, design)
+    for _ in range(240):
+        observer.see(snapshot_of(services, late=np.array([[0.0], [0.01]])))
+    # An hour without a late request cuts it to a quarter; exactly the budget leaves it as it is.
+    assert observer.prices.tolist() == pytest.approx([20 * np.exp(-1.44), 20.0], rel=0.01)
+    observer.see(snapshot_of(services, late=0.11))
+    assert observer.prices[1] == pytest.approx(20 * np.exp(0.06), rel=0.01)
+    seen = observer.see(snapshot_of(services, complete=False, late=1.0))
+    assert observer.prices[1] == pytest.approx(20 * np.exp(0.06), rel=0.01)
+    assert seen.observation[1, len(FEATURES)] == pytest.approx(0.06 / np.log(4), abs=0.01)
+
+
+def test_prices_that_are_given_stay() -> None:
+    services, design = services_of(1), design_of()
+    observer = Observer(services, design)
+    observer.set_prices(np.array([7.0]))
+    observer.see(snapshot_of(services, late=0.5))
+    assert observer.prices.tolist() == [7.0]
 
 
 # --- policies and bundles -------------------------------------------------------------------------
@@ -229,7 +253,7 @@ def test_ruin_is_not_worse_than_ten() -> None:
 def test_a_bundle_decides_as_what_it_was_made_of(tmp_path: Path, context: bool) -> None:
     design = design_of(context=context)
     parameters = parameters_of(design)
-    parameters["actor"]["last"]["bias"] = np.linspace(-1, 1, 4).astype(np.float32)
+    parameters["actor"]["last"]["bias"] = np.linspace(-1, 1, 3).astype(np.float32)
     bundle = make_bundle("mine", {**parameters, "critics": [1]}, design, trained={}, scores={})
     save_bundle(tmp_path / "mine", bundle)
     policy = AwarePolicy(load_bundle(tmp_path / "mine"))

@@ -11,6 +11,8 @@ import pytest
 
 from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.pod_autoscaling.aware.advantages import best_answers, fitted_advantages
+from trimtab.pod_autoscaling.aware.features import FEATURES
 from trimtab.pod_autoscaling.aware.lessons import collect_lessons
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy
 from trimtab.pod_autoscaling.aware.profile import profile_of
@@ -47,7 +49,7 @@ def test_steps_earn_what_the_simulator_says_and_end_together() -> None:
     first = [task.observe().copy()]
     ends: list[int] = []
     for number in range(50):
-        outcome = task.step(np.zeros((3, 4), np.float32))
+        outcome = task.step(np.zeros((3, 3), np.float32))
         assert np.isfinite(outcome.rewards).all() and (outcome.rewards < 0).all()
         if outcome.truncated.any():
             assert outcome.truncated.all() and outcome.renewed.all() and not outcome.terminated.any()
@@ -57,7 +59,7 @@ def test_steps_earn_what_the_simulator_says_and_end_together() -> None:
     assert ends == [23, 47]
     task.reset(5)
     np.testing.assert_array_equal(task.observe(), first[0])
-    task.step(np.zeros((3, 4), np.float32))
+    task.step(np.zeros((3, 3), np.float32))
     np.testing.assert_array_equal(task.observe(), first[1])
 
 
@@ -72,38 +74,61 @@ def test_copies_go_the_way_of_what_they_are_copies_of() -> None:
     task = AwareTask(settings_of())
     task.reset(2)
     for _ in range(5):
-        task.step(np.full((3, 4), 0.2, np.float32))
+        task.step(np.full((3, 3), 0.2, np.float32))
     rows = np.array([2, 0, 2])
     copy = task.copied(rows)
-    answers = np.array([[0.5, 0, 0, 0], [-0.5, 0, 0, 0], [0, 0.5, 0, 0]], np.float32)
+    answers = np.array([[0.5, 0, 0], [-0.5, 0, 0], [0, 0.5, 0]], np.float32)
     for _ in range(3):
         ours, theirs = task.step(answers), copy.step(answers[rows])
         np.testing.assert_array_equal(ours.rewards[rows], theirs.rewards)
         np.testing.assert_array_equal(task.observe()[rows], copy.observe())
 
 
-def test_lessons_are_what_answers_earn_more_than_who_acts() -> None:
+def test_lessons_are_what_answers_spend_more_than_who_acts() -> None:
     task = AwareTask(settings_of())
     lessons = collect_lessons(task, 4, seed=1, candidates=4, hold=2, follow=2, every=3, share=0.7)
-    steps = task.layout.split(lessons.in_order()[:, 0])
-    # Two of three services at a time: two moments of two services, and four answers to each.
-    assert len(steps.reward) == 2 * 2 * 4
-    assert (steps.terminated == 1).all() and (steps.guided == 1).all()
-    # The first answers are the rule's own, which earn nothing more than it does.
-    usual = (steps.action == steps.guide).all(1)
-    assert usual.sum() >= 4 and not steps.reward[usual].any()
-    assert np.abs(steps.reward[~usual]).max() > 0
+    # Two moments of two of the three services, and three answers to each beside the rule's.
+    assert len(lessons.held) == 2 * 2 * 3
+    assert not lessons.usual.any() and np.abs(lessons.answer).max() <= 1
+    assert np.abs(lessons.held).max() > 0
+    observation, worth = lessons.at_prices(np.full(12, 80.0))
+    assert (observation[:, len(FEATURES)] == 1).all()
+    np.testing.assert_allclose(worth, np.clip(-(lessons.held + 80 * lessons.late), -2, 2), rtol=1e-6)
 
 
 def test_a_waste_is_taught_as_one() -> None:
-    """Cores for half as much more work than foreseen, at no load to speak of, can only cost."""
+    """Cores for half as much more work than foreseen, at an even load, cost more than they save."""
     ground = {**SMALL["ground"], "traces": ["constant"], "drift_share": 0.0, "hours": 0.3}
     task = AwareTask(settings_of({"ground": ground, "environments": 6}))
     lessons = collect_lessons(task, 30, seed=3, candidates=6, hold=4, follow=2, every=5)
-    steps = task.layout.split(lessons.in_order()[:, 0])
-    headroom, reward = steps.action[:, 0], steps.reward[:, 0]
-    much, little = reward[headroom > 0.5].mean(), reward[np.abs(headroom) < 0.2].mean()
-    assert much < little
+    headroom = lessons.answer[:, 0]
+    assert lessons.held[headroom > 0.5].mean() > lessons.held[headroom < -0.5].mean() + 0.1
+
+
+def test_a_parabola_is_found_again_and_its_top_is_the_best_answer() -> None:
+    random = np.random.default_rng(0)
+    seen = np.repeat(random.uniform(-1, 1, (300, 3)), 4, 0).astype(np.float32)
+    answers = random.uniform(-1, 1, (1200, 2)).astype(np.float32)
+    usual = np.zeros((1200, 2), np.float32)
+
+    def truth(seen: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        # The top is at (half of the first number, -1/3).
+        return (
+            -np.square(answers[:, 0] - seen[:, 0] / 2)
+            + np.square(seen[:, 0] / 2)
+            + (-np.square(answers[:, 1] + 1 / 3) + 1 / 9)
+        )
+
+    worth = (truth(seen, answers) + 0.01 * random.normal(size=1200)).astype(np.float32)
+    found = fitted_advantages(seen, answers, usual, worth, seed=1)
+    assert found.explained > 0.9
+    best = best_answers(found, seen, usual, caution=0.0)
+    assert np.abs(best[:, 0] - seen[:, 0] / 2).mean() < 0.15
+    assert np.abs(best[:, 1] + 1 / 3).max() < 0.01
+    # Who is cautious does not move for little.
+    np.testing.assert_array_equal(best_answers(found, seen, usual, caution=9.0), usual)
+    with pytest.raises(TrimtabError, match="too few to learn from"):
+        fitted_advantages(seen[:8], answers[:8], usual[:8], worth[:8], seed=1)
 
 
 @pytest.mark.slow
@@ -120,10 +145,10 @@ def test_a_run_from_rewards_leaves_a_policy(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_path: Path) -> None:
-    changes = {"lessons": 3, "lessons_rounds": 2, "lessons_hold": 1, "lessons_follow": 1}
-    settings = settings_of(changes, offline_iterations=1, iterations=0, discount=0.0, warmup=1)
+    changes = {"lessons": 6, "lessons_rounds": 2, "lessons_hold": 1, "lessons_follow": 1}
+    settings = settings_of(changes, cloning_iterations=1, iterations=0, warmup=1)
     found = train_aware(settings, tmp_path / "run", name="mine", clock=clock)
-    assert AwarePolicy(load_bundle(found)).design.actions == "around4"
+    assert AwarePolicy(load_bundle(found)).design.actions == "around3"
     kept = sorted(path.name for path in (tmp_path / "run-lessons").iterdir())
     assert kept == ["round-1.safetensors", "round-2.safetensors"]
     again = settings.model_copy(update={"lessons_from": str(tmp_path / "run-lessons")})
@@ -142,8 +167,10 @@ def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_pa
         ({"ground": {"applications": ["textbok"]}}, {}, "textbook"),
         ({"ground": {"traces": ["diurnl"]}}, {}, "diurnal"),
         ({"ground": {"least_cores": 9.0}}, {}, "least_cores = 9 is above most_cores = 6"),
-        ({"lessons": 5}, {}, "set both lessons and training.offline_iterations"),
-        ({"lessons": 5}, {"offline_iterations": 1, "context": "gru"}, "set training.context = none"),
+        ({"least_price": 90.0}, {}, "least_price = 90 is above most_price = 80"),
+        ({"lessons": 5}, {}, "set both lessons and training.cloning_iterations"),
+        ({"lessons": 5, "actions": "knobs2"}, {"cloning_iterations": 1}, "need actions = around3"),
+        ({"lessons": 5}, {"cloning_iterations": 1, "context": "gru"}, "set training.context = none"),
     ],
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], training: dict[str, Any], told: str) -> None:

@@ -1,8 +1,9 @@
 """What a learned autoscaler may answer, and the size that this means.
 
-``around4``    ours: around the size that `multi` wants. Work to prepare for times 1.5^a; from there, where a
+``around3``    ours: around the size that `multi` wants. Work to prepare for times 1.5^a; from there, where a
                is above 0, that share of the way (in proportions) to what the rushes of the last hours needed;
-               cores of a calm pod times 4^a, memory times 1.5^a. An answer of zeros is the rule.
+               cores of a calm pod times 4^a. Memory is the rule's: kills are too rare to be learned from in
+               hours. An answer of zeros is the rule.
 ``logratio3``  around the present size: replicas times 2^a, CPU and memory of a pod times 1.5^a.
 ``discrete7``  as AWARE has it (Qiu et al., ATC 2023): nothing, a replica more or fewer, 128 millicores more
                or fewer, 128 MiB more or fewer; the largest of seven numbers.
@@ -29,7 +30,7 @@ __all__ = ["ACTION_PARTS", "Actuator", "actuator_of"]
 Answers = NDArray[np.float32]
 
 ACTION_PARTS: dict[ActionKind, tuple[str, ...]] = {
-    "around4": ("headroom", "rush held for", "cores of a pod", "memory"),
+    "around3": ("headroom", "rush held for", "cores of a pod"),
     "logratio3": ("replicas", "cores of a pod", "memory"),
     "discrete7": (
         "nothing", "replica more", "replica fewer", "cpu more", "cpu less", "memory more", "memory less",
@@ -38,7 +39,7 @@ ACTION_PARTS: dict[ActionKind, tuple[str, ...]] = {
 }  # fmt: skip
 """What each kind of answer is made of."""
 
-_HEADROOM, _POD_CPU, _MEMORY = 1.5, 4.0, 1.5
+_HEADROOM, _POD_CPU = 1.5, 4.0
 _REPLICA_RATIO, _SIZE_RATIO = 2.0, 1.5
 _CPU_STEP, _MEMORY_STEP = 0.128, 128.0
 _TARGETS, _PERCENTILES = (30.0, 95.0), (0.5, 0.99)
@@ -61,8 +62,8 @@ class _AroundRule(Actuator):
         self._rule, self._cpu = observer.rule, design.base_cpu
 
     def sized(self, answers: Answers, snapshot: Snapshot, seen: Seen) -> Floats:
-        headroom, rush, pod, memory = np.moveaxis(answers.astype(np.float64), -1, 0)
-        more, roomier = _HEADROOM**headroom, _MEMORY**memory
+        headroom, rush, pod = np.moveaxis(answers.astype(np.float64), -1, 0)
+        more = _HEADROOM**headroom
         rushed = np.where(rush > 0, seen.peak_cores, 0.0)
         now, lately = seen.measured.cores * more, seen.measured.cores_lately * more
         # In proportions between what is foreseen and the rush.
@@ -70,13 +71,11 @@ class _AroundRule(Actuator):
         needed = seen.measured._replace(
             cores=np.where(rushed > now, held, now),
             cores_lately=np.where(rushed > now, np.maximum(held, lately), lately),
-            memory=seen.measured.memory * roomier,
-            memory_usual=seen.measured.memory_usual * roomier,
         )
         return self._rule.sized(snapshot, needed, calm_cpu=self._cpu * _POD_CPU**pod)
 
     def taught(self, snapshot: Snapshot, seen: Seen) -> Answers:
-        return np.zeros((len(seen.rule), len(ACTION_PARTS["around4"])), np.float32)
+        return np.zeros((len(seen.rule), len(ACTION_PARTS["around3"])), np.float32)
 
 
 class _Ratios(Actuator):
@@ -134,7 +133,7 @@ def _share(value: float, span: tuple[float, float]) -> float:
 
 
 _ACTUATORS: dict[str, Callable[[Services, Design, Observer], Actuator]] = {
-    "around4": _AroundRule,
+    "around3": _AroundRule,
     "logratio3": _Ratios,
     "discrete7": _Steps,
     "knobs2": _Knobs,

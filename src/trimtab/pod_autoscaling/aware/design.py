@@ -11,7 +11,7 @@ from trimtab.pod_autoscaling.heuristics.multi import multi
 
 __all__ = ["ActionKind", "Design", "RewardKind", "design_from"]
 
-ActionKind = Literal["around4", "logratio3", "discrete7", "knobs2"]
+ActionKind = Literal["around3", "logratio3", "discrete7", "knobs2"]
 RewardKind = Literal["lagrangian", "aware"]
 
 
@@ -19,24 +19,33 @@ RewardKind = Literal["lagrangian", "aware"]
 class Design:
     """Actions, networks, what a step is worth, and the settings of the rule that is stepped around.
 
-    >>> Design(ActorCriticDesign(observation=45, actions=4)).base["slack"]
-    0.9
+    >>> Design(ActorCriticDesign(observation=49, actions=3)).base["slack"]
+    1.0
     """
 
     networks: ActorCriticDesign
     encoder: ContextDesign | None = None
-    actions: ActionKind = "around4"
+    actions: ActionKind = "around3"
     """See `actions.ACTIONS`."""
     reward: RewardKind = "lagrangian"
     utilisation_weight: float = 0.3
     memory_price: float = 0.12
     multiplier: float = 20.0
     """The three are those of `deployment.Objective`."""
-    base_slack: float = 0.9
+    least_price: float = 4.0
+    most_price: float = 80.0
+    """With the lagrangian reward the network is told the multiplier, which at work moves within these two to
+    hold the budget of late requests (see `features.Observer`)."""
+    base_slack: float = 1.0
     """Of the rule `multi`, as are the next three; the rest is as usual."""
-    base_cpu: float = 3.0
+    base_cpu: float = 4.0
     base_margin: float = 1.15
-    base_reserve: float = 4.0
+    base_reserve: float = 2.0
+
+    @property
+    def priced(self) -> bool:
+        """Whether the network is told the price of lateness."""
+        return self.reward == "lagrangian"
 
     @property
     def base(self) -> dict[str, float]:

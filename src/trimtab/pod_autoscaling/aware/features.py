@@ -19,7 +19,7 @@ from trimtab.pod_autoscaling.heuristics.measures import known, mean
 from trimtab.pod_autoscaling.heuristics.multi import Measured, MultiDecider
 from trimtab.pod_autoscaling.problem import CPU, MEMORY, REPLICAS, Flags, Floats, Integers, Services, Snapshot
 
-__all__ = ["FEATURES", "Observer", "Seen"]
+__all__ = ["FEATURES", "PRICE", "Observer", "Seen", "numbers_of", "price_number"]
 
 FEATURES = (
     # As AWARE has them.
@@ -71,7 +71,8 @@ FEATURES = (
     "intervals since near that peak",
     "share of time near that peak",
 )
-"""The action before follows, one number for each of its parts."""
+"""Then the price of lateness, where a design has one, and the action before, one number for each part."""
+PRICE = "price of lateness"
 
 _USUAL_INTERVALS = 120.0
 """Usual is a mean in which an interval of half an hour ago counts 1/e."""
@@ -80,11 +81,25 @@ _PEAK_KEPT = 1 - 1 / 720
 _NEAR_PEAK, _PEAK_INTERVALS = 0.6, 40.0
 _KILL_KEPT = 0.95
 _CHANGE_INTERVALS = 20.0
+_USUAL_PRICE, _PRICE_FACTOR = 20.0, 4.0
+_PRICE_RATE, _LARGEST_EXCESS = 0.006, 25.0
+"""An hour without a late request cuts the price to a quarter; an interval with a tenth late adds 6 %."""
 _DAY_S = 86_400.0
 _LARGEST = 3.0
 
 
-_REMEMBERED = ("_action", "_killed", "_since", "_cores", "_rate", "_size", "_peak", "_since_peak", "_near")
+_REMEMBERED = (
+    "_action",
+    "_killed",
+    "_since",
+    "_cores",
+    "_rate",
+    "_size",
+    "_peak",
+    "_since_peak",
+    "_near",
+    "_price",
+)
 _UNKNOWN = ("_cores", "_rate", "_size")
 
 
@@ -112,6 +127,18 @@ class Observer:
         self._cores, self._rate = np.full(size, np.nan), np.full(size, np.nan)
         self._size = np.full((size, 3), np.nan)
         self._peak, self._since_peak, self._near = np.zeros(size), np.zeros(size), np.zeros(size)
+        self._price = np.full(size, design.multiplier)
+        self.holds_budget = design.priced
+        """Whether prices move with what is late; in training they are given."""
+
+    @property
+    def prices(self) -> Floats:
+        """What a share of late requests of 1 costs each service now, in cores per core needed, [E]."""
+        return self._price
+
+    def set_prices(self, prices: Floats) -> None:
+        """Let the services have these prices, whatever becomes late."""
+        self._price, self.holds_budget = np.array(prices, np.float64), False
 
     def see(self, snapshot: Snapshot) -> Seen:
         """Take a snapshot in; each is shown once."""
@@ -121,6 +148,7 @@ class Observer:
         told = known(snapshot, samples.cpu, samples.rate)[:, -1]
         self._cores = _usual(self._cores, samples.cpu[:, -1], told)
         self._rate = _usual(self._rate, samples.rate[:, -1], told)
+        self._move_prices(snapshot, told & ~fresh)
         self._watch_peaks(samples.rate[:, -1], told)
         kills = np.where(samples.present[:, -1], samples.kills[:, -1], 0.0)
         self._killed = np.maximum(_KILL_KEPT * self._killed, np.minimum(kills, 1.0))
@@ -129,7 +157,8 @@ class Observer:
         measured = self.rule.measure(snapshot)
         rule = self.rule.sized(snapshot, measured)
         usual = np.maximum(np.nan_to_num(self._cores), (services.least[:, REPLICAS] * services.least[:, CPU]))
-        reward = reward_of(as_measured(snapshot), services.slo_s, services.budget, usual, self._design)
+        lived = as_measured(snapshot)
+        reward = reward_of(lived, services.slo_s, services.budget, usual, self._price, self._design)
         reward = np.where(fresh, 0.0, reward)
         peak = np.fmax(self._peak * measured.behaviour.work_s, measured.cores_lately)
         columns = (
@@ -138,7 +167,10 @@ class Observer:
             *self._rushes(snapshot),
         )
         seen = np.nan_to_num(np.stack(columns, 1), nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
-        observation = np.concatenate([np.clip(seen, -_LARGEST, _LARGEST), self._action], 1, dtype=np.float32)
+        parts = [np.clip(seen, -_LARGEST, _LARGEST), self._action]
+        if self._design.priced:
+            parts.insert(1, price_number(self._price)[:, None])
+        observation = np.concatenate(parts, 1, dtype=np.float32)
         return Seen(observation, measured, rule, reward, fresh, usual, peak)
 
     def taken(self, services: Services, rows: Integers) -> Observer:
@@ -146,6 +178,7 @@ class Observer:
         other = Observer(services, self._design)
         for name in _REMEMBERED:
             setattr(other, name, getattr(self, name)[rows].copy())
+        other.holds_budget, other.rule.crowding = self.holds_budget, self.rule.crowding.taken(rows)
         return other
 
     def acted(self, actions: NDArray[np.float32]) -> None:
@@ -154,7 +187,21 @@ class Observer:
 
     def _forget(self, fresh: Flags) -> None:
         for name in _REMEMBERED:
-            getattr(self, name)[fresh] = np.nan if name in _UNKNOWN else 0.0
+            if name != "_price":
+                getattr(self, name)[fresh] = np.nan if name in _UNKNOWN else 0.0
+        if self.holds_budget:
+            self._price[fresh] = self._design.multiplier
+
+    def _move_prices(self, snapshot: Snapshot, told: Flags) -> None:
+        """Dual ascent: up with requests that are late above the budget, down while none are."""
+        if not self.holds_budget:
+            return
+        samples, design = snapshot.samples, self._design
+        # An interval counts by what arrived in it: the budget is of requests, not of time.
+        weight = np.minimum(samples.rate[:, -1] / np.maximum(self._rate, 1e-9), 3.0)
+        above = np.minimum(samples.late[:, -1] / snapshot.services.budget - 1, _LARGEST_EXCESS)
+        moved = self._price * np.exp(_PRICE_RATE * np.nan_to_num(weight * above))
+        self._price = np.where(told, np.clip(moved, design.least_price, design.most_price), self._price)
 
     def _watch_peaks(self, rate: Floats, told: Flags) -> None:
         self._peak = np.where(told, np.maximum(rate, _PEAK_KEPT * self._peak), self._peak)
@@ -237,6 +284,20 @@ def _ruled(snapshot: Snapshot, measured: Measured, rule: Floats, usual: Floats) 
         snapshot.infeasible.astype(np.float64),
         np.log1p(samples.in_flight[:, -1] / np.maximum(samples.ready[:, -1], 1.0)) / 2,
     )
+
+
+def numbers_of(design: Design) -> tuple[str, ...]:
+    """Names of what a design's network sees, without the action before."""
+    return (*FEATURES, PRICE) if design.priced else FEATURES
+
+
+def price_number(price: Floats) -> Floats:
+    """The price of lateness as a network sees it.
+
+    >>> price_number(np.array([5.0, 20.0, 80.0])).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    return np.log(price / _USUAL_PRICE) / math.log(_PRICE_FACTOR)
 
 
 def _log(value: Floats, reference: Floats) -> Floats:

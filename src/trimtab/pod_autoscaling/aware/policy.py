@@ -16,7 +16,7 @@ from trimtab.networks.contextual_actor import ContextualActor
 from trimtab.networks.layers import Parameters
 from trimtab.pod_autoscaling.aware.actions import ACTION_PARTS, actuator_of
 from trimtab.pod_autoscaling.aware.design import Design, design_from
-from trimtab.pod_autoscaling.aware.features import FEATURES, Observer, Seen
+from trimtab.pod_autoscaling.aware.features import Observer, Seen, numbers_of
 from trimtab.pod_autoscaling.aware.profile import PROFILE
 from trimtab.pod_autoscaling.problem import Floats, Services, Snapshot
 
@@ -53,7 +53,7 @@ class AwarePolicy(LearnedPolicy):
                 f"{bundle.name}: its manifest does not describe a network of this version; train it again"
             ) from None
         features = bundle.manifest["features"]
-        if features.get("service") != list(FEATURES) or features.get("action") != list(parts):
+        if features.get("service") != list(numbers_of(design)) or features.get("action") != list(parts):
             raise BundleError(f"{bundle.name}: made for other features than this version's; train it again")
         if {name: array.shape for name, array in wanted.items()} != {
             name: array.shape for name, array in bundle.tensors.items()
@@ -116,7 +116,7 @@ def make_bundle(
     manifest = {
         "settings": {"design": design.as_manifest()},
         "features": {
-            "service": list(FEATURES),
+            "service": list(numbers_of(design)),
             "action": list(ACTION_PARTS[design.actions]),
             "profile": list(PROFILE),
         },

@@ -6,14 +6,16 @@ metrics tell: a service of one core and one of fifty are worth the same, and nob
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from trimtab.pod_autoscaling.aware.design import Design
 from trimtab.pod_autoscaling.deployment import Objective
 from trimtab.pod_autoscaling.problem import Floats, Snapshot
-from trimtab.pod_autoscaling.simulator.rewards import Truth, aware_reward, lagrangian_reward
+from trimtab.pod_autoscaling.simulator.rewards import Truth, aware_reward
 
-__all__ = ["as_measured", "objective_of", "reward_of"]
+__all__ = ["Spent", "as_measured", "objective_of", "reward_of", "spent_of"]
 
 # A service that has broken down is bad enough; how bad teaches nothing.
 _LEAST = -10.0
@@ -30,13 +32,30 @@ def objective_of(design: Design, budget: float) -> Objective:
     )
 
 
-def reward_of(lived: Truth, slo_s: Floats, budget: Floats, usual_cores: Floats, design: Design) -> Floats:
-    """The worth of an interval, [E]."""
+class Spent(NamedTuple):
+    """An interval in shares of the cores that a service usually uses, [E] each."""
+
+    held: Floats  # what was held, CPU and memory
+    late: Floats  # cores that the late requests above the budget needed
+
+
+def spent_of(lived: Truth, budget: Floats, usual_cores: Floats, design: Design) -> Spent:
+    """The two parts of the lagrangian reward."""
+    held = lived.cores_held + design.memory_price * lived.memory_held / 1024
+    above = lived.late / np.maximum(lived.finished, 1e-9) - budget
+    # Nothing finished, nothing late: not even below the budget.
+    above = np.where(lived.finished > 0, above, 0.0)
+    return Spent(held / usual_cores, lived.cores_needed * above / usual_cores)
+
+
+def reward_of(
+    lived: Truth, slo_s: Floats, budget: Floats, usual_cores: Floats, prices: Floats, design: Design
+) -> Floats:
+    """The worth of an interval, [E]; `prices` are the multipliers of the services."""
     if design.reward == "aware":
         return aware_reward(lived, slo_s, design.utilisation_weight)
-    objective = objective_of(design, float(budget[0]))
-    worth = lagrangian_reward(lived, objective, np.full(len(slo_s), design.multiplier), usual_cores)
-    return np.maximum(worth, _LEAST)
+    spent = spent_of(lived, budget, usual_cores, design)
+    return np.maximum(-(spent.held + prices * spent.late), _LEAST)
 
 
 def as_measured(snapshot: Snapshot) -> Truth:

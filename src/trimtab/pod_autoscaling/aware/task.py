@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.errors import SettingsError
-from trimtab.core.randomness import split
+from trimtab.core.randomness import split, uniform
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.learning.agent import Parameters
 from trimtab.learning.off_policy_settings import OffPolicySettings
@@ -22,7 +22,7 @@ from trimtab.pod_autoscaling.aware.design import ActionKind, Design, RewardKind
 from trimtab.pod_autoscaling.aware.features import FEATURES, Observer, Seen
 from trimtab.pod_autoscaling.aware.policy import LearnedPolicy
 from trimtab.pod_autoscaling.aware.profile import PROFILE, profile_of
-from trimtab.pod_autoscaling.aware.rewards import objective_of, reward_of
+from trimtab.pod_autoscaling.aware.rewards import objective_of, reward_of, spent_of
 from trimtab.pod_autoscaling.aware.services import Ground, Service, draw_services
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.episode import Episode
@@ -42,7 +42,7 @@ class AwareSettings(Settings):
     """Everything a training run of a learned autoscaler of services can be told.
 
     >>> AwareSettings().actions
-    'around4'
+    'around3'
     """
 
     ground: Ground = Field(default=Ground(), description="Services to practise on.")
@@ -50,18 +50,23 @@ class AwareSettings(Settings):
         default=Deployment(most_replicas=40), description="Where and how they run; objective is set below."
     )
     actions: ActionKind = Field(
-        default="around4", description="What is answered: around4, logratio3, discrete7 or knobs2."
+        default="around3", description="What is answered: around3, logratio3, discrete7 or knobs2."
     )
     reward: RewardKind = Field(default="lagrangian", description="Which reward is learned from.")
     multiplier: float = Field(
-        default=20.0, ge=0, le=1e6, description="Fine for late requests, in cores per core needed."
+        default=20.0,
+        gt=0,
+        le=1e6,
+        description="Fine for late requests, in cores per core needed; at work it moves to hold the budget.",
     )
+    least_price: float = Field(default=4.0, gt=0, le=1e6, description="Not below this, nor in training.")
+    most_price: float = Field(default=80.0, gt=0, le=1e6, description="Not above this.")
     base_slack: float = Field(
-        default=0.9, ge=0.1, le=2, description="Of the rule `multi` that is stepped around."
+        default=1.0, ge=0.1, le=2, description="Of the rule `multi` that is stepped around."
     )
-    base_cpu: float = Field(default=3.0, gt=0, le=256, description="Likewise: cores of a calm pod.")
+    base_cpu: float = Field(default=4.0, gt=0, le=256, description="Likewise: cores of a calm pod.")
     base_margin: float = Field(default=1.15, ge=1, le=10, description="Likewise: memory over its peak.")
-    base_reserve: float = Field(default=4.0, ge=0, le=100, description="Likewise: for peaks to come.")
+    base_reserve: float = Field(default=2.0, ge=0, le=100, description="Likewise: for peaks to come.")
     environments: int = Field(default=32, ge=1, le=65_536, description="Services practised on at a time.")
     threads: int = Field(default=1, ge=1, le=256, description="Threads that simulate them.")
     services: int = Field(
@@ -83,8 +88,14 @@ class AwareSettings(Settings):
         default="", description="Folder with the lessons of an earlier run; empty: collect them."
     )
     lessons_hold: int = Field(default=4, ge=1, le=240, description="Intervals for which answers are tried.")
+    lessons_prices: int = Field(
+        default=3, ge=1, le=100, description="Each lesson is told for so many prices of lateness."
+    )
+    lessons_caution: float = Field(
+        default=0.05, ge=0, le=100, description="What a step of 1 away from whoever acted must be worth."
+    )
     lessons_follow: int = Field(
-        default=8, ge=0, le=960, description="Intervals after that which count too, whoever acts acting."
+        default=6, ge=0, le=960, description="Intervals after that which count too, whoever acts acting."
     )
     seed: int = Field(default=0, ge=0, description="Another number gives another run.")
     training: OffPolicySettings = Field(default=OffPolicySettings(), description="The learning algorithm.")
@@ -97,7 +108,8 @@ PRESETS = Presets("trimtab.pod_autoscaling.aware", AwareSettings)
 def layout_of(settings: AwareSettings) -> Layout:
     """Sizes of observations and answers."""
     parts = len(ACTION_PARTS[settings.actions])
-    return Layout(observation=len(FEATURES) + parts, actions=parts, privileged=len(PROFILE))
+    priced = settings.reward == "lagrangian"
+    return Layout(observation=len(FEATURES) + priced + parts, actions=parts, privileged=len(PROFILE))
 
 
 def design_of(settings: AwareSettings) -> Design:
@@ -111,6 +123,8 @@ def design_of(settings: AwareSettings) -> Design:
         utilisation_weight=settings.deployment.objective.utilisation_weight,
         memory_price=settings.deployment.objective.memory_price,
         multiplier=settings.multiplier,
+        least_price=settings.least_price,
+        most_price=settings.most_price,
         base_slack=settings.base_slack,
         base_cpu=settings.base_cpu,
         base_margin=settings.base_margin,
@@ -129,10 +143,16 @@ def check_settings(settings: AwareSettings) -> None:
         raise SettingsError(
             f"least_cores = {ground.least_cores:g} is above most_cores = {ground.most_cores:g}; swap them"
         )
+    if settings.least_price > settings.most_price:
+        raise SettingsError(
+            f"least_price = {settings.least_price:g} is above most_price = {settings.most_price:g}; swap them"
+        )
     if training.needs_log != bool(settings.lessons):
         raise SettingsError(
-            "lessons are learned from offline: set both lessons and training.offline_iterations, or neither"
+            "lessons are copied: set both lessons and training.cloning_iterations, or neither"
         )
+    if settings.lessons and (settings.actions, settings.reward) != ("around3", "lagrangian"):
+        raise SettingsError("lessons need actions = around3 and reward = lagrangian; set both, or no lessons")
     if settings.lessons and training.context != "none":
         raise SettingsError(
             "lessons are single moments and have no past to read; set training.context = none"
@@ -170,12 +190,16 @@ class AwareTask:
         self._at_s += self._snapshot.interval_s
         self._seen = self._observer.see(self._snapshot)
         truth, services = simulator.truth, simulator.services
-        rewards = reward_of(truth, services.slo_s, services.budget, self._seen.usual_cores, self.design)
+        usual, prices = self._seen.usual_cores, self._observer.prices
+        rewards = reward_of(truth, services.slo_s, services.budget, usual, prices, self.design)
+        spent = spent_of(truth, services.budget, usual, self.design)
         seen, over = self._seen.observation, ended.copy()
         measured = {
             "cores": truth.cores_held,
             "late": truth.late / np.maximum(truth.finished, 1),
             "kills": truth.kills,
+            "held": spent.held,
+            "fined": spent.late,
         }
         if ended.all():
             self._episode += 1
@@ -252,6 +276,12 @@ class AwareTask:
     def _taught(self) -> list[Episode]:
         return self.played(make_policy(self.design.teacher))
 
+    def _prices(self) -> NDArray[np.float64]:
+        """Prices of lateness, one for each service: a network must know what to do at every price."""
+        low, high = self.design.least_price, self.design.most_price
+        key = split(self._seed, "price", self._episode)
+        return low * (high / low) ** uniform(key, np.arange(self.size))
+
     def _begin(self) -> None:
         """Other services everywhere."""
         count = self.settings.services
@@ -272,6 +302,8 @@ class AwareTask:
             sizes=np.stack([one.size for one in self._services]),
         )
         self._actuator = actuator_of(self._simulator.services, self.design, self._observer)
+        if self.design.priced:
+            self._observer.set_prices(self._prices())
         self._at_s = 0.0
         self._seen = self._observer.see(self._snapshot)
 

@@ -15,22 +15,22 @@ from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.learning.agent import Parameters
 from trimtab.learning.off_policy import train_off_policy
-from trimtab.learning.replay import Replay
+from trimtab.learning.replay import Replay, Steps
 from trimtab.learning.runs import best_of_run, refuse_other_network
 from trimtab.learning.training import Progress
 from trimtab.networks.actor_critic import actor_actions
+from trimtab.pod_autoscaling.aware.advantages import best_answers, fitted_advantages
 from trimtab.pod_autoscaling.aware.design import design_from
-from trimtab.pod_autoscaling.aware.lessons import Actor, collect_lessons
+from trimtab.pod_autoscaling.aware.lessons import Actor, Lessons, collect_lessons
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy, make_bundle
 from trimtab.pod_autoscaling.aware.task import AwareSettings, AwareTask, design_of
 
-__all__ = ["ASKED_FOR", "SCORE", "bundle_of_run", "save_bundle_of_run", "train_aware"]
+__all__ = ["ASKED_FOR", "SCORE", "bundle_of_run", "copied_log", "save_bundle_of_run", "train_aware"]
 
 ASKED_FOR = "aware.toml"
 """The whole settings of a run; `settings.toml` beside it holds those of the algorithm alone."""
 SCORE = "cost on validation services over the rule's"
 """What a bundle's manifest calls the score of its run."""
-_LESSONS = "lessons"
 
 
 def train_aware(
@@ -51,7 +51,7 @@ def train_aware(
     if settings.lessons:
         given = Path(settings.lessons_from) if settings.lessons_from else None
         own = Path(f"{folder}-lessons")
-        found: list[NDArray[np.float32]] = []
+        found: list[Lessons] = []
         for number in range(1, settings.lessons_rounds + 1):
             path = (given or own) / f"round-{number}.safetensors"
             if not path.exists() and given is not None:
@@ -67,8 +67,8 @@ def train_aware(
                     )
                     actor = _actor(best_of_run(RunFolder.open(before, clock=clock)).parameters, task)
                 _collect(task, path, number, actor)
-            found.append(_rows(path, task))
-            log = Replay.of(task.layout, np.concatenate(found)[:, None])
+            found.append(_loaded(path, task))
+            log = copied_log(task, Lessons.joined(found))
     train_off_policy(task, settings.training, folder, log=log, texts=texts, resume=resume, **shared)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
 
@@ -102,16 +102,54 @@ def _collect(task: AwareTask, path: Path, number: int, actor: Actor | None) -> N
         follow=settings.lessons_follow,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_tensors(path, {_LESSONS: lessons.in_order()[:, 0]}, {"moments": str(settings.lessons)})
+    save_tensors(path, lessons._asdict(), {"moments": str(settings.lessons)})
 
 
-def _rows(path: Path, task: AwareTask) -> NDArray[np.float32]:
-    rows = load_tensors(path)[0][_LESSONS]
-    if rows.shape[-1] != task.layout.columns:
-        raise SettingsError(
-            f"{path}: lessons of {rows.shape[-1]} numbers where {task.layout.columns} belong; collect others"
-        )
-    return rows
+def _loaded(path: Path, task: AwareTask) -> Lessons:
+    tensors = load_tensors(path)[0]
+    if set(tensors) != set(Lessons._fields):
+        raise SettingsError(f"{path}: these are no lessons; leave lessons_from out to collect some")
+    lessons = Lessons(**tensors)
+    had, wanted = lessons.observation.shape[-1], task.layout.observation
+    if had != wanted:
+        raise SettingsError(f"{path}: lessons of {had} numbers where {wanted} are seen; collect others")
+    return lessons
+
+
+def copied_log(task: AwareTask, lessons: Lessons) -> Replay:
+    """What lessons say is best, at several prices each, as a log whose guide is to be copied."""
+    settings, design = task.settings, task.design
+    random = np.random.default_rng(split(settings.seed, "prices"))
+    seen, worth = [], []
+    for _ in range(settings.lessons_prices):
+        low, high = design.least_price, design.most_price
+        prices = low * (high / low) ** random.uniform(size=len(lessons.held))
+        observation, worths = lessons.at_prices(prices)
+        seen.append(observation)
+        worth.append(worths)
+    many = settings.lessons_prices
+    answers, usual, profiles = (
+        np.tile(part, (many, 1)) for part in (lessons.answer, lessons.usual, lessons.privileged)
+    )
+    observation = np.concatenate(seen)
+    advantages = fitted_advantages(
+        observation, answers, usual, np.concatenate(worth), seed=split(settings.seed, "mixtures") % 2**32
+    )
+    best = best_answers(advantages, observation, usual, caution=settings.lessons_caution)
+    one = np.ones((len(best), 1), np.float32)
+    steps = Steps(
+        observation=observation,
+        action=best,
+        reward=0 * one,
+        ended=one,
+        renewed=one,
+        next_observation=observation,
+        terminated=one,
+        guide=best,
+        guided=one,
+        privileged=profiles,
+    )
+    return Replay.of(task.layout, task.layout.joined(steps)[:, None])
 
 
 def save_bundle_of_run(run: RunFolder, name: str) -> Path:
