@@ -51,6 +51,9 @@ train-decima-gpu: $(VENV)/.dev-ready  ## Train the shipped policies (one GPU, 16
 train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two cores; lessons stay in runs/sure-lessons).
 	$(BIN)/trimtab train stream --preset sure --out runs/sure $(ARGS)
 
+train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (an hour on two cores).
+	$(BIN)/trimtab train pod --preset aware --out runs/aware $(ARGS)
+
 clean:  ## Remove the environment and what tools left behind.
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
 

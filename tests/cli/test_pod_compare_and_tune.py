@@ -68,10 +68,6 @@ def test_a_run_folder_is_made_once(run: Callable, refused: Callable, tmp_path: P
     written = {path.name for path in (tmp_path / "runs" / "first").iterdir()}
     assert written >= {"results.json", "table.md", "report.html", "episodes.png", "settings.toml"}
     assert "runs/first: exists" in refused(*words)
-    # What only streams and dags can do yet says so.
-    assert "pod: decisions of this wing cannot be explained" in refused(
-        "explain", "runs/first", "--decision", "1"
-    )
 
 
 def test_tune_then_compare_with_what_it_found(run: Callable, tmp_path: Path) -> None:

@@ -229,13 +229,13 @@ def test_the_price_of_lateness_rises_with_it_and_falls_without() -> None:
     observer = Observer(services, design)
     for _ in range(240):
         observer.see(snapshot_of(services, late=np.array([[0.0], [0.01]])))
-    # An hour without a late request cuts it to a quarter; exactly the budget leaves it as it is.
-    assert observer.prices.tolist() == pytest.approx([20 * np.exp(-1.44), 20.0], rel=0.01)
+    # Without a late request it falls to the least; exactly the budget leaves it as it is.
+    assert observer.prices.tolist() == pytest.approx([design.least_price, 20.0], rel=0.01)
     observer.see(snapshot_of(services, late=0.11))
-    assert observer.prices[1] == pytest.approx(20 * np.exp(0.06), rel=0.01)
+    assert observer.prices[1] == pytest.approx(20 * np.exp(0.1), rel=0.01)
     seen = observer.see(snapshot_of(services, complete=False, late=1.0))
-    assert observer.prices[1] == pytest.approx(20 * np.exp(0.06), rel=0.01)
-    assert seen.observation[1, len(FEATURES)] == pytest.approx(0.06 / np.log(4), abs=0.01)
+    assert observer.prices[1] == pytest.approx(20 * np.exp(0.1), rel=0.01)
+    assert seen.observation[1, len(FEATURES)] == pytest.approx(0.1 / np.log(4), abs=0.01)
 
 
 def test_prices_that_are_given_stay() -> None:
@@ -265,6 +265,19 @@ def test_a_bundle_decides_as_what_it_was_made_of(tmp_path: Path, context: bool) 
         found = ours.consider(snapshot)
         np.testing.assert_array_equal(found.wanted, theirs.decide(snapshot))
     assert (found.context is None) == (not context) and (found.profile is None) == (not context)
+
+
+def test_answers_are_gone_towards_step_by_step() -> None:
+    design = replace(design_of(), smoothing=0.25)
+    parameters = parameters_of(design)
+    parameters["actor"]["last"]["bias"] = np.full(3, 0.5, np.float32)
+    services = services_of(1)
+    decider = LearnedPolicy("x", parameters, design).begin(services)
+    first = decider.consider(snapshot_of(services)).action
+    assert first[0].tolist() == pytest.approx([np.tanh(0.5)] * 3, abs=0.01)
+    decider._actor._parameters["actor"]["last"]["bias"] = np.full(3, -0.5, np.float32)
+    second = decider.consider(snapshot_of(services)).action
+    assert second[0].tolist() == pytest.approx([0.5 * np.tanh(0.5)] * 3, abs=0.01)
 
 
 def test_a_context_is_of_what_was_lived_through() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trimtab.stream_autoscaling.deployment import Deployment
     from trimtab.stream_autoscaling.workload.presets import TraceSettings
 
-__all__ = ["USUAL_EPISODE", "USUAL_SIMULATION", "EpisodeFlags", "SimulationFlags"]
+__all__ = ["USUAL_EPISODE", "EpisodeFlags"]
 
 OF_WING = {
     "dag": ("workload", "jobs", "executors", "arrivals", "load", "mean_gap_s"),
@@ -44,15 +44,23 @@ class EpisodeFlags:
     job: str | None = None
     """stream: name or job file (default: medium-1)."""
     trace: str | None = None
-    """stream: name or trace file of what arrives (default: clarknet-like)."""
+    """stream, pod: name or trace file of what arrives (default: clarknet-like; pod: diurnal)."""
     days: int | None = None
     """stream: days to play (default 1)."""
     interval_s: int | None = None
-    """stream: seconds between decisions (default 60)."""
+    """stream, pod: seconds between decisions (default 60; pod: 15)."""
     seed: int | None = None
     """Number that fixes jobs, arrivals and task durations (default 0)."""
     settings: Path | None = None
-    """TOML file with the fields of the cluster (dag) or of the deployment (stream)."""
+    """TOML file with the fields of the cluster (dag) or of the deployment (stream, pod)."""
+    app: Annotated[str | None, Parameter(name=("--app", "--application"))] = None
+    """pod: name or profile of the service (default: textbook)."""
+    hours: float | None = None
+    """pod: hours to play (default 1; less where a trace file has less)."""
+    mean_cores: float | None = None
+    """pod: cores that the work of the requests needs on average (default 6; a trace file keeps its rates)."""
+    mean_rate: float | None = None
+    """pod: requests per second on average, instead."""
 
     def refuse_others(self, wing: str) -> None:
         """Refuse flags that mean nothing to the wing."""
@@ -123,28 +131,3 @@ def _flag(field: str) -> str:
 
 USUAL_EPISODE = EpisodeFlags()
 """What is played where no flag is given."""
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class SimulationFlags(EpisodeFlags):
-    """The same for `simulate`, which also plays services; their decisions cannot be explained yet."""
-
-    trace: str | None = None
-    """stream, pod: name or trace file of what arrives (default: clarknet-like; pod: diurnal)."""
-    interval_s: int | None = None
-    """stream, pod: seconds between decisions (default 60; pod: 15)."""
-    app: Annotated[str | None, Parameter(name=("--app", "--application"))] = None
-    """pod: name or profile of the service (default: textbook)."""
-    hours: float | None = None
-    """pod: hours to play (default 1; less where a trace file has less)."""
-    mean_cores: float | None = None
-    """pod: cores that the work of the requests needs on average (default 6; a trace file keeps its rates)."""
-    mean_rate: float | None = None
-    """pod: requests per second on average, instead."""
-    settings: Path | None = None
-    """TOML file with the fields of the cluster (dag) or of the deployment (stream, pod)."""
-
-
-USUAL_SIMULATION = SimulationFlags()
-"""What is simulated where no flag is given."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from trimtab.cli.episode import OF_WING, USUAL_EPISODE, EpisodeFlags
+from trimtab.cli.episode import OF_WING, SHARED, USUAL_EPISODE, EpisodeFlags
 from trimtab.cli.explainers import Asked, Explainer, explainer_of
 from trimtab.cli.terminal import JsonFlag, now, print_json
 
@@ -25,7 +25,7 @@ def explain(
     *,
     decision: int,
     policy: str | None = None,
-    wing: Literal["dag", "stream"] | None = None,
+    wing: Literal["dag", "stream", "pod"] | None = None,
     episode: EpisodeFlags = USUAL_EPISODE,
     json: JsonFlag = False,
 ) -> None:
@@ -35,14 +35,14 @@ def explain(
     ----------
     run:
         Run folder of `trimtab compare --out` or `trimtab train`; without one, an episode as in `simulate`.
-        Only --seed and, of dag, --load or, of stream, --job choose among its episodes (default: the one in
-        its pictures).
+        Only --seed and, of dag, --load, of stream, --job or, of pod, --app (unseen services: --trace) choose
+        among its episodes (default: the one in its pictures).
     decision:
         Number of the decision in its episode, from 1.
     policy:
         Whose decision (default: of a run, its best trained policy, else its best).
     wing:
-        Without a run, what is decided (default: stream where a flag or the policy says so, else dag).
+        Without a run, what is decided (default: the first of dag, stream and pod that has flags and policy).
     """
     from trimtab.core.errors import TrimtabError
 
@@ -64,21 +64,25 @@ def explain(
 
 
 def _implied_wing(policy: str | None, episode: EpisodeFlags) -> str:
-    """Stream where a flag or the policy is known to that wing alone, else dag."""
-    only_stream = {*OF_WING["stream"]} - {*OF_WING["dag"]}
-    if any(getattr(episode, name) is not None for name in only_stream):
-        return "stream"
-    return "dag" if policy is None else _wing_of_policy(policy) or "dag"
+    """Of the wings that have all flags, the first that has the policy; else the first of them."""
+    given = {one.name for one in fields(episode) if getattr(episode, one.name) is not None} - {*SHARED}
+    # Flags that no wing has all of are refused by the one that the policy belongs to.
+    possible = [wing for wing, flags in OF_WING.items() if given <= {*flags}] or list(OF_WING)
+    found = None if policy is None else _wing_of_policy(policy, possible)
+    return found if found in possible else possible[0]
 
 
-def _wing_of_policy(policy: str) -> str | None:
-    """The first wing that has a policy of that name, or that the bundle was trained for."""
+def _wing_of_policy(policy: str, possible: Sequence[str]) -> str | None:
+    """The first of these wings that has a policy of that name, or the one that the bundle was trained for."""
     from trimtab.core.bundle import load_bundle
     from trimtab.core.errors import BundleError
     from trimtab.dag_scheduling.policies import POLICIES as DAG
+    from trimtab.pod_autoscaling.policies import POLICIES as POD
     from trimtab.stream_autoscaling.policies import POLICIES as STREAM
 
-    for wing, book in (("dag", DAG), ("stream", STREAM)):
+    books = {"dag": DAG, "stream": STREAM, "pod": POD}
+    for wing in possible:
+        book = books[wing]
         if book.prefix + book.short_name(policy.partition(":")[0]) in book:
             return wing
     try:
@@ -133,6 +137,10 @@ def _opened(run: Path) -> _Run:
     folder = RunFolder.open(run, clock=now)
     if (run / "results.json").is_file():
         results = folder.read_json("results.json")
+        if "suite" not in results:
+            raise TrimtabError(
+                f"{run}: one episode of `trimtab simulate`; give its flags instead of its folder"
+            )
         kind = SUITES.load(results["suite"])
         suite = load_settings(kind, run / "settings.toml")
         tables = {found["name"]: found["policies"] for found in results["scenarios"]}

@@ -63,4 +63,8 @@ def explainer_of(wing: str) -> Explainer:
         from trimtab.cli.explain_stream import STREAM_EXPLAINER
 
         return STREAM_EXPLAINER
-    raise TrimtabError(f"{wing}: decisions of this wing cannot be explained; only of dag and stream")
+    if wing == "pod":
+        from trimtab.cli.explain_pod import POD_EXPLAINER
+
+        return POD_EXPLAINER
+    raise TrimtabError(f"{wing}: decisions of this wing cannot be explained; only of dag, stream and pod")

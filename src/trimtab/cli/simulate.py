@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from trimtab.cli.episode import USUAL_SIMULATION, EpisodeFlags, SimulationFlags
+from trimtab.cli.episode import USUAL_EPISODE, EpisodeFlags
 from trimtab.cli.terminal import JsonFlag, command_line, print_json, say_if_compiling, table_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def simulate(
     /,
     *,
     policy: str,
-    episode: SimulationFlags = USUAL_SIMULATION,
+    episode: EpisodeFlags = USUAL_EPISODE,
     draw: Path | None = None,
     out: Path | None = None,
     json: JsonFlag = False,

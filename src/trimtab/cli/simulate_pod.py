@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.cli.episode import SimulationFlags
+from trimtab.cli.episode import EpisodeFlags
 from trimtab.cli.terminal import command_line, now, print_json, remark, say_if_compiling, table_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.pod_autoscaling.problem import PodPolicy
     from trimtab.pod_autoscaling.workload.presets import TraceSettings
 
-__all__ = ["simulate_pod"]
+__all__ = ["deployment_of", "hours_of", "simulate_pod"]
 
 USUAL_APPLICATION = "textbook"
 USUAL_TRACE = "diurnal"
@@ -25,7 +25,7 @@ PICTURES = ("report.html", "episode.png", "episode.svg")
 
 
 def simulate_pod(
-    policy: str, flags: SimulationFlags, draw: Path | None, out: Path | None, *, json: bool
+    policy: str, flags: EpisodeFlags, draw: Path | None, out: Path | None, *, json: bool
 ) -> None:
     """Play one service for some hours and tell how its requests fared."""
     from trimtab.benchmark.pod_autoscaling.wing import POD
@@ -35,7 +35,7 @@ def simulate_pod(
 
     made = make_policy(policy)
     application, seed = make_application(flags.app or USUAL_APPLICATION), flags.number()
-    deployment, arriving = _deployment(flags), _arriving(flags)
+    deployment, arriving = deployment_of(flags), _arriving(flags)
     say_if_compiling(POD, [policy])
     episode = _played(made, application, arriving, deployment, seed, begun=flags.settings is not None)
     content = {
@@ -65,7 +65,7 @@ def simulate_pod(
     _print(episode, arriving.name, draw)
 
 
-def _deployment(flags: SimulationFlags) -> Deployment:
+def deployment_of(flags: EpisodeFlags) -> Deployment:
     """That of the suites, or that of the file; flags win."""
     from trimtab.benchmark.pod_autoscaling.suites import USUAL_DEPLOYMENT
     from trimtab.core.settings import load_settings
@@ -75,16 +75,20 @@ def _deployment(flags: SimulationFlags) -> Deployment:
     return load_settings(Deployment, flags.settings, {**usual, "interval_s": flags.interval_s})
 
 
-def _arriving(flags: SimulationFlags) -> TraceSettings:
+def hours_of(flags: EpisodeFlags) -> float:
     """An hour, or all of a shorter trace file."""
-    from trimtab.benchmark.pod_autoscaling.suites import arriving
     from trimtab.pod_autoscaling.workload.presets import find_trace
     from trimtab.rates.traces import RateTrace
 
-    trace = flags.trace or USUAL_TRACE
-    found = find_trace(trace)
+    found = find_trace(flags.trace or USUAL_TRACE)
     has = found.length_s / 3600 if isinstance(found, RateTrace) else math.inf
-    hours = min(USUAL_HOURS, has) if flags.hours is None else flags.hours
+    return min(USUAL_HOURS, has) if flags.hours is None else flags.hours
+
+
+def _arriving(flags: EpisodeFlags) -> TraceSettings:
+    from trimtab.benchmark.pod_autoscaling.suites import arriving
+
+    trace, hours = flags.trace or USUAL_TRACE, hours_of(flags)
     return arriving(trace, hours=hours, mean_cores=flags.mean_cores, mean_rate=flags.mean_rate)
 
 

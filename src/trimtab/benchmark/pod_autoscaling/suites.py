@@ -202,6 +202,10 @@ class ServicesSuite(ServiceSuite):
 class UnseenSuite(ServiceSuite):
     """Services that nobody has seen before, another one at every seed: one setting for all of them."""
 
+    policies: tuple[str, ...] = Field(
+        default=(*RULES, "aware"), min_length=1, description="Policies; `:tuned` takes the tuned settings."
+    )
+
     def scenarios(self) -> tuple[Scenario, ...]:
         """One for each trace."""
         return tuple(Scenario(name, Ground(name, "", (name,))) for name in self.traces)

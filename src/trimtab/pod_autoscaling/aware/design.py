@@ -36,6 +36,8 @@ class Design:
     most_price: float = 80.0
     """With the lagrangian reward the network is told the multiplier, which at work moves within these two to
     hold the budget of late requests (see `features.Observer`)."""
+    smoothing: float = 1.0
+    """At work an answer is gone towards by this share of the way from the one before."""
     base_slack: float = 1.0
     """Of the rule `multi`, as are the next three; the rest is as usual."""
     base_cpu: float = 4.0

@@ -82,8 +82,8 @@ _NEAR_PEAK, _PEAK_INTERVALS = 0.6, 40.0
 _KILL_KEPT = 0.95
 _CHANGE_INTERVALS = 20.0
 _USUAL_PRICE, _PRICE_FACTOR = 20.0, 4.0
-_PRICE_RATE, _LARGEST_EXCESS = 0.006, 25.0
-"""An hour without a late request cuts the price to a quarter; an interval with a tenth late adds 6 %."""
+_PRICE_RATE, _LARGEST_EXCESS = 0.01, 25.0
+"""An hour without a late request cuts the price to a tenth; an interval with a tenth late adds 9 %."""
 _DAY_S = 86_400.0
 _LARGEST = 3.0
 
@@ -123,6 +123,7 @@ class Observer:
         self.rule = MultiDecider(services, design.base)
         self._design = design
         self._action = np.zeros((size, design.networks.actions), np.float32)
+        self._acted = np.zeros(size, bool)
         self._killed, self._since = np.zeros(size), np.zeros(size)
         self._cores, self._rate = np.full(size, np.nan), np.full(size, np.nan)
         self._size = np.full((size, 3), np.nan)
@@ -181,9 +182,19 @@ class Observer:
         other.holds_budget, other.rule.crowding = self.holds_budget, self.rule.crowding.taken(rows)
         return other
 
+    def moved_towards(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The action before, moved towards this one as far as the design has it; the first is taken as is.
+
+        Answers that jump cost more than they are worth: pods that came for one are kept for minutes.
+        """
+        share = self._design.smoothing
+        moved = (self._action + share * (actions - self._action)).astype(np.float32)
+        return np.where(self._acted[:, None] & (share < 1), moved, actions)
+
     def acted(self, actions: NDArray[np.float32]) -> None:
         """Remember what was decided."""
         self._action = np.array(actions, np.float32)
+        self._acted = np.ones(len(self._action), bool)
 
     def _forget(self, fresh: Flags) -> None:
         for name in _REMEMBERED:

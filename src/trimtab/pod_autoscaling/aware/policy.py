@@ -71,7 +71,10 @@ class Considered(NamedTuple):
     """What is known of each service from its past, [E, numbers]."""
     profile: NDArray[np.float32] | None
     """What each service seems to be like, in the terms of `profile.PROFILE`."""
+    answer: NDArray[np.float32]
+    """Of the network."""
     action: NDArray[np.float32]
+    """What is done: the action before, moved towards the answer."""
     wanted: Floats
     """The same as sizes, [E, 3]."""
 
@@ -97,11 +100,12 @@ class AwareDecider:
         if self._before is not None:
             never = np.zeros(len(seen.reward))
             self._actor.tell(*self._before, seen.reward, never, seen.fresh)
-        action = self._actor.decide(seen.observation)
+        answer = self._actor.decide(seen.observation)
+        action = self._observer.moved_towards(answer)
         self._observer.acted(action)
         self._before = (seen.observation, action)
         wanted = self._actuator.sized(action, snapshot, seen)
-        return Considered(seen, self._actor.context, self._actor.profile, action, wanted)
+        return Considered(seen, self._actor.context, self._actor.profile, answer, action, wanted)
 
 
 def load_policy(path: str | Path) -> AwarePolicy:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.bundle import flatten, unflatten
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split, uniform
 from trimtab.core.settings import Field, Presets, Settings
@@ -61,6 +62,12 @@ class AwareSettings(Settings):
     )
     least_price: float = Field(default=4.0, gt=0, le=1e6, description="Not below this, nor in training.")
     most_price: float = Field(default=80.0, gt=0, le=1e6, description="Not above this.")
+    smoothing: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="At work, answers are gone towards by this share of the way; in training at once.",
+    )
     base_slack: float = Field(
         default=1.0, ge=0.1, le=2, description="Of the rule `multi` that is stepped around."
     )
@@ -92,7 +99,7 @@ class AwareSettings(Settings):
         default=3, ge=1, le=100, description="Each lesson is told for so many prices of lateness."
     )
     lessons_caution: float = Field(
-        default=0.05, ge=0, le=100, description="What a step of 1 away from whoever acted must be worth."
+        default=0.1, ge=0, le=100, description="What a step of 1 away from whoever acted must be worth."
     )
     lessons_follow: int = Field(
         default=6, ge=0, le=960, description="Intervals after that which count too, whoever acts acting."
@@ -125,6 +132,7 @@ def design_of(settings: AwareSettings) -> Design:
         multiplier=settings.multiplier,
         least_price=settings.least_price,
         most_price=settings.most_price,
+        smoothing=settings.smoothing,
         base_slack=settings.base_slack,
         base_cpu=settings.base_cpu,
         base_margin=settings.base_margin,
@@ -313,10 +321,8 @@ def _taken(field: Any, rows: NDArray[np.int64]) -> Any:
     return type(field)(*(_taken(one, rows) for one in field)) if isinstance(field, tuple) else field[rows]
 
 
-def _first(parameters: Parameters, training: OffPolicySettings) -> Parameters:
+def _first(parameters: Any, training: OffPolicySettings) -> Any:
     """Of several learners the first."""
     if training.members == 1:
         return parameters
-    import jax
-
-    return jax.tree.map(lambda leaf: leaf[0], parameters)
+    return unflatten({name: np.asarray(leaf)[0] for name, leaf in flatten(parameters).items()})

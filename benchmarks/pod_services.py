@@ -1,0 +1,286 @@
+"""What the benchmarks of learned pod autoscalers share: services, what arrives, and what came of it.
+
+Eight services are chosen among the 214 test applications by a rule, and not by what came of it. All are
+ranked by the CPU work of a request, by how much that varies, and by the share of an unloaded request's time
+that is spent outside. In this space of ranks stand eight points, a Latin hypercube: every eighth of each rank
+has one. The service nearest to a point is taken, in the order of the points.
+
+Each service meets five kinds of traffic. Seeds differ from pair to pair, so no two workloads see the same
+hours. The work of the requests needs four cores on average, or what 100 requests per second need: they are
+simulated one by one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.decima_settings import PROCESSES, Numbers
+from trimtab.benchmark.playing import Unit, Workers
+from trimtab.benchmark.pod_autoscaling.suites import Ground, ServiceSuite, first_size
+from trimtab.benchmark.suite import FIRST_TEST_SEED, Scenario
+from trimtab.core.settings import Field
+from trimtab.pod_autoscaling.application import Application
+from trimtab.pod_autoscaling.drift import STEADY, Drift
+from trimtab.pod_autoscaling.episode import Episode
+from trimtab.pod_autoscaling.heuristics.oracle import Oracle
+from trimtab.pod_autoscaling.heuristics.rule import Rule
+from trimtab.pod_autoscaling.problem import PodPolicy
+from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
+from trimtab.pod_autoscaling.workload.applications import application_names, make_application
+from trimtab.pod_autoscaling.workload.presets import TraceSettings, mean_rate_of
+
+SERVICES = 8
+TRAFFIC = ("diurnal", "noisy", "bursty", "azure-like", "twitter-like")
+HOURS = 1.5
+MEAN_CORES, MOST_RATE = 4.0, 100.0
+FIRST_HOUR_S = 3600.0
+ONE_POD_SIZE = ("hpa", "mpc")
+"""Rules whose pods keep the size that they are told."""
+SEEDS_PER_WORKLOAD = 100
+"""Seeds of one pair of service and traffic lie within so many."""
+
+
+@lru_cache(maxsize=1)
+def held_out_services() -> tuple[str, ...]:
+    """The names of the eight, from little work per request to much.
+
+    >>> len(set(held_out_services()) & set(application_names("test")))
+    8
+    """
+    names = application_names("test")
+    ranks = _ranks([make_application(name) for name in names])
+    places = [int(((ranks - point) ** 2).sum(1).argmin()) for point in _points(SERVICES)]
+    return tuple(names[place] for place in sorted(set(places), key=lambda place: ranks[place, 0]))
+
+
+def _ranks(applications: Sequence[Application]) -> Numbers:
+    """Work, its variation and the share of time outside as ranks between 0 and 1, [applications, 3]."""
+    values = np.array([(one.cpu_s, one.cpu_variation, one.io_s / one.unloaded_s) for one in applications])
+    order = np.argsort(np.argsort(values, axis=0, kind="stable"), axis=0, kind="stable")
+    return (order + 0.5) / len(applications)
+
+
+def _points(count: int) -> Numbers:
+    """A Latin hypercube of three dimensions: 3 and 5 have no divisor in common with eight."""
+    place = np.arange(count)
+    return (np.stack([place, 3 * place % count, (5 * place + 2) % count], 1) + 0.5) / count
+
+
+class Measures(NamedTuple):
+    """What one episode came to; `late` and `finished` are requests, `late_kills` those after an hour."""
+
+    core_hours: float
+    late: float
+    finished: float
+    late_share: float
+    memory_used: float
+    memory_held: float
+    settled_memory_used: float
+    settled_memory_held: float
+    kills: float
+    late_kills: float
+    reward: float
+
+
+def measured(episode: Episode, from_s: float) -> Measures:
+    """Measures of an episode from a moment on."""
+    begins_s = episode.interval_s * np.arange(len(episode.arrived))
+    span, settled = begins_s >= from_s, begins_s >= FIRST_HOUR_S
+    late, finished = episode.late[span].sum(), episode.finished[span].sum()
+    return Measures(
+        core_hours=float(24 * episode.cores_held[span].mean()),
+        late=float(late),
+        finished=float(finished),
+        late_share=float(late / max(finished, 1)),
+        memory_used=float(episode.memory_used[span].sum()),
+        memory_held=float(episode.memory_held[span].sum()),
+        settled_memory_used=float(episode.memory_used[settled].sum()),
+        settled_memory_held=float(episode.memory_held[settled].sum()),
+        kills=float(episode.kills[span].sum()),
+        late_kills=float(episode.kills[settled].sum()),
+        reward=float(episode.rewards_aware[span].mean()),
+    )
+
+
+class HeldOutSuite(ServiceSuite):
+    """Services that nothing was trained or tuned on, each with every kind of traffic."""
+
+    seeds_together: ClassVar[int] = SEEDS_PER_WORKLOAD
+
+    hours: float = Field(default=HOURS, gt=0, le=24, description="Length of an episode.")
+    seeds: int = Field(default=5, ge=1, le=SEEDS_PER_WORKLOAD, description="Episodes of each pair.")
+    drift: Drift = Field(default=STEADY, description="How every service changes while it runs.")
+    from_s: float = Field(default=0.0, ge=0, description="What was before this second does not count.")
+
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """One for each service and kind of traffic."""
+        return tuple(
+            Scenario(f"{name} {trace}", Ground(f"{name} {trace}", name, (trace,)))
+            for name in held_out_services()
+            for trace in TRAFFIC
+        )
+
+    def seeds_of(self, place: int, count: int, *, test: bool = True) -> tuple[int, ...]:
+        """The seeds of the pair at this place among the scenarios."""
+        first = SEEDS_PER_WORKLOAD * place + (FIRST_TEST_SEED if test else 0)
+        return tuple(range(first, first + count))
+
+    def arriving(self, scenario: Scenario, seed: int) -> TraceSettings:
+        """What arrives at the service."""
+        return TraceSettings(
+            name=scenario.workload.traces[0], mean_cores=MEAN_CORES, most_rate=MOST_RATE, hours=self.hours
+        )
+
+    def play(
+        self, scenario: Scenario, seeds: Sequence[int], policies: Sequence[Any], *, record: bool = False
+    ) -> list[list[Episode]]:
+        """Whole episodes, by policy and seed."""
+        drawn = [self.draw(scenario, seed) for seed in seeds]
+        applications, traces = [one for one, _ in drawn], [trace for _, trace in drawn]
+        drifts = [self.drift] * len(seeds)
+        settings = self.arriving(scenario, seeds[0])
+        episodes: list[list[Episode]] = []
+        for policy in policies:
+            deployment = self.deployment.model_copy(update={"start_cpu": pod_cores(policy)})
+            first = [first_size(one, settings, deployment, factor=self.start_factor) for one in applications]
+            episodes.append(
+                simulate_batch(
+                    policy,
+                    applications,
+                    traces,
+                    deployment,
+                    seeds=seeds,
+                    drifts=drifts,
+                    sizes=np.stack(first),
+                )
+            )
+        return episodes
+
+
+def pod_cores(policy: PodPolicy) -> float:
+    """Cores of a pod that a policy begins with: those of its rule, where these never change, or one.
+
+    HPA with pods of four cores would make eight pods of one core so large that it holds 32 cores for the five
+    minutes that it waits before it scales down: how services come into being is not what is compared.
+
+    >>> from trimtab.pod_autoscaling.policies import make_policy
+    >>> [pod_cores(make_policy(name)) for name in ("hpa:target=70,cpu=4", "mpc", "keda", "multi")]
+    [4.0, 2.0, 1.0, 1.0]
+    """
+    if isinstance(policy, Oracle):
+        return policy.cpu
+    if isinstance(policy, Rule) and policy.name.partition(":")[0] in ONE_POD_SIZE:
+        return policy.values["cpu"] or 1.0
+    return 1.0
+
+
+@dataclass(frozen=True)
+class ServiceUnit(Unit):
+    """A unit that leaves its episodes where they were played, and hands over what they came to."""
+
+    def play(self) -> list[list[Measures]]:
+        from_s = getattr(self.suite, "from_s", 0.0)
+        return [[measured(one, from_s) for one in episodes] for episodes in super().play()]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who plays: a name for tables, and the policy for each pair of service and traffic."""
+
+    name: str
+    policy: Callable[[Scenario], PodPolicy]
+
+
+def same_for_all(name: str, policy: PodPolicy) -> Contestant:
+    """One policy for every service: nothing of it was fitted to any."""
+    return Contestant(name, lambda scenario: policy)
+
+
+@dataclass(frozen=True)
+class Played:
+    """Measures of every workload, in the same order for everybody, of one contestant."""
+
+    name: str
+    values: Mapping[str, Numbers]
+
+    def __getitem__(self, measure: str) -> Numbers:
+        return self.values[measure]
+
+    @property
+    def late_share(self) -> float:
+        """Late requests of all workloads over all requests."""
+        return float(self["late"].sum() / self["finished"].sum())
+
+    def only(self, chosen: Sequence[bool] | NDArray[np.bool_]) -> Played:
+        """Some of the workloads."""
+        return Played(self.name, {name: column[np.asarray(chosen)] for name, column in self.values.items()})
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What everybody plays: a service, the traffic it meets, and the number of the seed among theirs."""
+
+    service: str
+    traffic: str
+    number: int
+
+
+def workloads(suite: HeldOutSuite, seeds: int) -> list[Workload]:
+    """The workloads in the order of `Played`.
+
+    >>> workloads(HeldOutSuite(), 2)[1]
+    Workload(service='synthetic:860', traffic='diurnal', number=1)
+    """
+    return [
+        Workload(one.workload.application, one.workload.traces[0], number)
+        for one in suite.scenarios()
+        for number in range(seeds)
+    ]
+
+
+def started_workers() -> Workers:
+    """Processes with one thread of linear algebra each: with more, threads wait for one another."""
+    os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    return Workers(PROCESSES)
+
+
+def play(
+    workers: Workers,
+    suite: HeldOutSuite,
+    contestants: Sequence[Contestant],
+    *,
+    seeds: int,
+    test: bool = True,
+) -> dict[str, Played]:
+    """Everybody on every workload; pairs with most requests first, so that no process waits long."""
+    scenarios = suite.scenarios()
+    units = [
+        ServiceUnit(
+            suite, one, suite.seeds_of(place, seeds, test=test), tuple(who.policy(one) for who in contestants)
+        )
+        for place, one in enumerate(scenarios)
+    ]
+    order = sorted(range(len(units)), key=lambda place: -_rate(suite, scenarios[place]))
+    answers = workers.play([units[place] for place in order])
+    by_place: dict[int, list[list[Any]]] = dict(zip(order, answers, strict=True))
+    return {
+        who.name: _collected(who.name, [one for place in range(len(units)) for one in by_place[place][at]])
+        for at, who in enumerate(contestants)
+    }
+
+
+def _rate(suite: HeldOutSuite, scenario: Scenario) -> float:
+    application = make_application(scenario.workload.application)
+    return mean_rate_of(suite.arriving(scenario, 0), application)
+
+
+def _collected(name: str, found: Sequence[Measures]) -> Played:
+    columns = np.array(found).T
+    return Played(name, dict(zip(Measures._fields, columns, strict=True)))

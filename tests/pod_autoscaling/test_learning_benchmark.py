@@ -1,0 +1,216 @@
+"""The benchmark of learned autoscalers: which services, what counts, and when a bar holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.pod_learning import (
+    DRIFTING,
+    HPA_70,
+    TUNED_FILE,
+    TUNING,
+    asked_policy,
+    best_setting,
+    either_rows,
+    memory_rows,
+    quality_rows,
+    share_ratio,
+    told_mpc,
+    tuned_hpa,
+)
+from benchmarks.pod_services import (
+    TRAFFIC,
+    Contestant,
+    HeldOutSuite,
+    Measures,
+    Played,
+    held_out_services,
+    measured,
+    play,
+    same_for_all,
+    workloads,
+)
+from tests.pod_autoscaling.made_up_episodes import made_up_episode
+
+from trimtab.benchmark.playing import Workers
+from trimtab.pod_autoscaling.heuristics.rule import Rule
+from trimtab.pod_autoscaling.policies import make_policy
+from trimtab.pod_autoscaling.workload.applications import application_names, make_application
+
+DAY = 86_400
+
+
+def played(name: str, *, cores: float = 4.0, late: float = 10.0, memory: float = 0.8) -> Played:
+    """Ten workloads of a thousand requests each that are all alike."""
+    one = Measures(24 * cores, late, 1000, late / 1000, memory, 1.0, memory, 1.0, 0, 0, 0.8)
+    return Played(name, {field: np.full(10, value) for field, value in one._asdict().items()})
+
+
+def test_services_are_unseen_and_of_all_kinds() -> None:
+    names = held_out_services()
+    assert len(set(names)) == 8
+    assert set(names) <= set(application_names("test"))
+    apps = [make_application(name) for name in names]
+    every = [make_application(name) for name in application_names("test")]
+    for measure in (
+        lambda app: app.cpu_s,
+        lambda app: app.cpu_variation,
+        lambda app: app.io_s / app.unloaded_s,
+    ):
+        middle = float(np.median([measure(app) for app in every]))
+        above = sum(measure(app) > middle for app in apps)
+        assert 3 <= above <= 5
+    assert [app.cpu_s for app in apps] == sorted(app.cpu_s for app in apps)
+
+
+def test_no_two_workloads_share_a_seed_and_tuning_sees_other_days() -> None:
+    suite = HeldOutSuite()
+    scenarios = suite.scenarios()
+    assert len(scenarios) == 8 * len(TRAFFIC)
+    seeds = [
+        seed for place in range(40) for test in (True, False) for seed in suite.seeds_of(place, 5, test=test)
+    ]
+    assert len(set(seeds)) == 400
+    for place in (0, 4, 39):
+        for test, days in ((True, range(11, 14)), (False, range(9))):
+            _, trace = suite.draw(scenarios[place], suite.seeds_of(place, 1, test=test)[0])
+            assert trace.start_s // DAY in days
+
+
+def test_work_needs_four_cores_or_what_a_hundred_requests_need() -> None:
+    suite = HeldOutSuite()
+    for scenario in suite.scenarios()[::5]:
+        settings = suite.arriving(scenario, 0)
+        work_s = make_application(scenario.workload.application).cpu_s
+        assert (settings.mean_cores, settings.most_rate, settings.hours) == (4.0, 100.0, 1.5)
+        assert suite.deployment.most_replicas > 2 * min(4.0, 100 * work_s)
+
+
+def test_workloads_stand_in_the_order_in_which_they_are_played() -> None:
+    order = workloads(HeldOutSuite(), 3)
+    assert len(order) == 120
+    assert [one.number for one in order[:4]] == [0, 1, 2, 0]
+    assert [one.traffic for one in order[:15:3]] == list(TRAFFIC)
+    assert {one.service for one in order[:15]} == {held_out_services()[0]}
+
+
+def test_measures_count_from_a_moment_on() -> None:
+    """Two hours; the only kill is at three quarters, after the first hour."""
+    episode = made_up_episode()
+    whole, half = measured(episode, 0.0), measured(episode, 3600.0)
+    assert whole.late == episode.late.sum()
+    assert half.late == episode.late[240:].sum()
+    assert whole.core_hours == pytest.approx(episode.metrics()["core_hours"])
+    assert whole.late_share == pytest.approx(episode.metrics()["late_share"])
+    assert (whole.kills, whole.late_kills) == (1, 1)
+    assert half.memory_used == whole.settled_memory_used == pytest.approx(episode.memory_used[240:].sum())
+    assert half.reward == pytest.approx(episode.rewards_aware[240:].mean())
+
+
+def test_tuned_settings_are_never_later_than_hpa_70() -> None:
+    usual = {(70.0, 1.0): (6.0, 0.01)}
+    assert best_setting(usual) == (70.0, 1.0)
+    assert best_setting(usual | {(90.0, 4.0): (3.0, 0.011)}) == (70.0, 1.0)
+    assert best_setting(usual | {(80.0, 2.0): (5.0, 0.01), (60.0, 2.0): (5.5, 0.0)}) == (80.0, 2.0)
+
+
+def test_the_shipped_settings_belong_to_the_workloads_as_they_are() -> None:
+    tuned = tuned_hpa()
+    for scenario in TUNING.scenarios():
+        rule = tuned.policy(scenario)
+        assert isinstance(rule, Rule)
+        assert rule.values["target"] in (50, 60, 70, 80, 90)
+        assert rule.values["cpu"] in (0.5, 1, 2, 4)
+
+
+def test_settings_of_other_workloads_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        SystemExit, match=r"other\.json is missing; run `python -m benchmarks\.pod_learning --tune`"
+    ):
+        tuned_hpa(tmp_path / "other.json")
+    content = json.loads(TUNED_FILE.read_text())
+    name = f"{held_out_services()[0]} bursty"
+    content["tuned"][name]["ground"]["hours"] = 7.0
+    (tmp_path / "other.json").write_text(json.dumps(content))
+    with pytest.raises(SystemExit, match=f"other.json has no settings for {name} as it is now"):
+        tuned_hpa(tmp_path / "other.json")
+
+
+def test_mpc_is_told_the_work_of_its_own_service() -> None:
+    scenario = HeldOutSuite().scenarios()[7]
+    rule = told_mpc("mpc", 1.5).policy(scenario)
+    assert isinstance(rule, Rule)
+    work_s = make_application(scenario.workload.application).cpu_s
+    assert rule.values["cpu_ms"] == pytest.approx(1000 * work_s)
+    assert rule.values["error"] == 1.5
+
+
+def test_work_drifts_in_mid_episode_and_only_what_follows_counts() -> None:
+    change = DRIFTING.drift.changes[0]
+    assert change.cpu == 1.5
+    assert change.at_s == DRIFTING.from_s == DRIFTING.hours * 3600 / 2
+
+
+def test_an_unknown_policy_ends_the_benchmark_in_one_line() -> None:
+    with pytest.raises(SystemExit, match=r"error: no policy 'pod/nobody'; known: "):
+        asked_policy("nobody")
+
+
+def test_late_shares_are_of_all_requests() -> None:
+    assert share_ratio(played("a", late=5), played("b", late=20)).value == pytest.approx(0.25)
+    assert share_ratio(played("a", late=0), played("b", late=0)).value == 1.0
+    assert share_ratio(played("a", late=1), played("b", late=0)).value > 1e300
+
+
+@pytest.mark.parametrize(
+    ("cores", "late", "holds"),
+    [(3.4, 90.0, True), (3.5, 10.0, False), (9.0, 3.3, True), (9.0, 3.4, False)],
+)
+def test_against_a_wrong_model_one_of_two_gains_is_enough(cores: float, late: float, holds: bool) -> None:
+    """15 % fewer than 4 cores are 3.4; a third of 10 late requests are 3.3."""
+    barred, saved, share = either_rows("them", played("us", cores=cores, late=late), played("them"))
+    assert barred.holds is holds
+    assert barred.value == pytest.approx(min(cores / 4 / 0.85, 3 * late / 10))
+    assert (saved.value, share.value) == pytest.approx((cores / 4, late / 10))
+    assert saved.holds and share.holds
+
+
+def test_bars_hold_by_value_and_name_who_is_compared() -> None:
+    names = ("hpa-50", HPA_70, "hpa tuned for each workload", "mpc with the true work")
+    rows = quality_rows(played("us", cores=3.0, late=9), {name: played(name) for name in names})
+    assert [row.holds for row in rows] == [True] * len(rows)
+    rows = quality_rows(played("us", cores=3.5, late=11), {name: played(name) for name in names})
+    missed = [row.name for row in rows if not row.holds]
+    assert missed == ["us / hpa-70: share of late requests", "us / hpa-50: core-hours"]
+
+
+def test_memory_is_judged_after_the_first_hour() -> None:
+    assert [row.holds for row in memory_rows(played("us", memory=0.71))] == [True] * 4
+    assert [row.holds for row in memory_rows(played("us", memory=0.69))] == [False, True, True, True]
+
+
+@pytest.mark.pods
+def test_everybody_meets_the_same_requests() -> None:
+    suite = HeldOutSuite(hours=0.05)
+    with Workers(1) as workers:
+        found = play(
+            workers,
+            suite,
+            [
+                same_for_all("static", make_policy("static")),
+                Contestant("mpc", told_mpc("mpc").policy),
+            ],
+            seeds=1,
+        )
+    assert list(found) == ["static", "mpc"]
+    for one in found.values():
+        assert one["core_hours"].shape == (40,)
+        assert (one["finished"] > 0).sum() >= 36
+    # Twice the mean need, in pods of one core and of two.
+    assert 1.0 <= found["mpc"]["core_hours"].mean() / found["static"]["core_hours"].mean() <= 1.3
+    # Three minutes at rates in proportion to the mean: what was finished differs by what is still inside.
+    ratio = found["mpc"]["finished"].sum() / found["static"]["finished"].sum()
+    assert ratio == pytest.approx(1.0, abs=0.05)
