@@ -54,6 +54,9 @@ train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two co
 train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (an hour on two cores).
 	$(BIN)/trimtab train pod --preset aware --out runs/aware $(ARGS)
 
+train-pod-rivals: $(VENV)/.dev-ready  ## Practise with the learned rivals of services (ARGS="simppo adrl": only these).
+	$(BIN)/python -m trimtab.pod_autoscaling.rivals.practice $(ARGS)
+
 clean:  ## Remove the environment and what tools left behind.
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
 

@@ -28,6 +28,7 @@ __all__ = [
 PREFIX = "pod/"
 
 _RULES = "trimtab.pod_autoscaling.heuristics"
+_RIVALS = "trimtab.pod_autoscaling.rivals"
 
 
 def _practised(bundle: Bundle) -> str:
@@ -38,13 +39,19 @@ def _practised(bundle: Bundle) -> str:
 POLICIES = PolicyBook(
     PREFIX,
     {
+        "a-sarsa": f"{_RIVALS}.a_sarsa:a_sarsa",
+        "adrl": f"{_RIVALS}.adrl:adrl",
         "autothrottle": f"{_RULES}.autothrottle:autothrottle",
+        "deepscaling": f"{_RIVALS}.deepscaling:deepscaling",
         "hpa": f"{_RULES}.hpa:hpa",
         "hpa-vpa": f"{_RULES}.hpa_vpa:hpa_vpa",
         "keda": f"{_RULES}.keda:keda",
+        "miras": f"{_RIVALS}.miras:miras",
         "mpc": f"{_RULES}.mpc:mpc",
         "multi": f"{_RULES}.multi:multi",
         "predictive-hpa": f"{_RULES}.predictive:predictive_hpa",
+        "q-learning": f"{_RIVALS}.q_learning:q_learning",
+        "simppo": f"{_RIVALS}.simppo:simppo",
         "static": f"{_RULES}.fixed:static",
         "vpa": f"{_RULES}.vpa:vpa",
     },
