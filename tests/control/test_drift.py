@@ -7,8 +7,11 @@ Measured with ``measure(name, change, 60)``: false alarms in 1000 steps, and the
 | window               |  0    |  0.5      | 101.5, 17 % missed | 32              |
 | page-hinkley         |  0.62 |  5        | 18                 | 26              |
 | adwin                |  0    | 47        | 151                | 79              |
-| warn (watch)         |  1.3  |  0.5      | 15.5               | 24.5            |
-| alarm (watch)        |  0    |  0.5      | 99.5               | 32              |
+| warn (watch)         |  1.3  |  1        | 15.5               | 24.5            |
+| alarm (watch)        |  0    |  2        | 99.5               | 32              |
+
+The watch leaves a lone dip out of the scatter, else rewards of real services alarm 1.4 times in 1000 steps
+(0.26 with it, 20 simulated services under waves of traffic).
 """
 
 from __future__ import annotations
@@ -145,6 +148,19 @@ def test_scatter_alone_alarms():
     assert "scatter" in seen[-1].because
 
 
+def test_a_lone_dip_is_no_scatter_but_two_are():
+    """A dip of .3 among ten: deviation .09, above .07. Without the farthest step nothing is left of it."""
+    steady = [1.0 + 0.01 * (step % 2) for step in range(40)]
+    for dips, alarms in ((1, False), (2, True)):
+        one = DriftWatch(DriftSettings(reference_steps=10))
+        for value in steady:
+            one.update(value)
+        seen = [one.update(value).drift for value in [0.7] * dips + [1.0] * 12]
+        assert (Drift.ALARM in seen) is alarms
+    strict = DriftWatch(DriftSettings(reference_steps=10, leave_out=0))
+    assert Drift.ALARM in [strict.update(value).drift for value in [*steady, 0.7]]
+
+
 def test_the_window_rule_by_hand():
     """Usual 2 (mean of 1, 2, 3); limits 1.8 and 0.5 * 2. Means of three: 2, 1.9, 1.7; then the spread."""
     rule = WindowRule(reference_steps=3, window=3, least_mean=0.9, most_spread=0.5)
@@ -227,6 +243,8 @@ def test_page_hinkley_agrees_with_river():
 def test_detectors_refuse_settings_that_make_no_sense():
     with pytest.raises(SettingsError, match="window = 1"):
         WindowRule(window=1)
+    with pytest.raises(SettingsError, match="leave_out = 2"):
+        WindowRule(window=3, leave_out=2)
     with pytest.raises(SettingsError, match="memory = 2"):
         PageHinkley(memory=2)
     with pytest.raises(SettingsError, match="confidence = 1"):

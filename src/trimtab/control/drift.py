@@ -41,6 +41,12 @@ class DriftSettings(Settings):
     most_spread: float = Field(
         default=0.07, gt=0, le=100, description="Window rule: alarm when their standard deviation is above."
     )
+    leave_out: int = Field(
+        default=1,
+        ge=0,
+        le=100,
+        description="Window rule: so many of them, the farthest from their mean, are no scatter.",
+    )
     slack: float = Field(
         default=0.01, ge=0, le=1, description="Page-Hinkley: deviations up to this are usual."
     )
@@ -50,6 +56,9 @@ class DriftSettings(Settings):
 
 class WindowRule:
     """Alarm when the mean of the last steps is below a share of the reference, or their spread too large.
+
+    Live rewards have lone dips, such as an interval in which a pod starts: `leave_out` of the steps, those
+    farthest from the mean, do not count for the spread. For the mean they do.
 
     >>> rule = WindowRule(reference_steps=4, window=2, least_mean=0.9, most_spread=0.5)
     >>> [rule.update(value) for value in (1, 1, 1, 1, 1, 0.8, 0.8)]
@@ -63,12 +72,16 @@ class WindowRule:
         window: int = 10,
         least_mean: float = 0.9,
         most_spread: float = 0.07,
+        leave_out: int = 0,
         reference: float | None = None,
     ) -> None:
         if window < 2 or reference_steps < 1:
             raise SettingsError(
                 f"window = {window}, reference_steps = {reference_steps}; give 2 and 1 at least"
             )
+        if not 0 <= leave_out <= window - 2:
+            raise SettingsError(f"leave_out = {leave_out} of window = {window} steps; leave 2 at least")
+        self._leave_out = leave_out
         self._reference_steps, self._least_mean, self._most_spread = reference_steps, least_mean, most_spread
         self._recent: deque[float] = deque(maxlen=window)
         self.reset_reference()
@@ -95,11 +108,17 @@ class WindowRule:
         if len(self._recent) < (self._recent.maxlen or 0):
             return False
         self.mean = math.fsum(self._recent) / len(self._recent)
-        squares = math.fsum((one - self.mean) ** 2 for one in self._recent)
-        self.spread = math.sqrt(squares / len(self._recent))
+        self.spread = self._spread()
         size = abs(self.reference)
         too_low = self.mean < self.reference - (1 - self._least_mean) * size
         return too_low or self.spread > self._most_spread * size
+
+    def _spread(self) -> float:
+        """Standard deviation of the recent steps, without those that are left out."""
+        kept = sorted(self._recent, key=lambda one: abs(one - self.mean))
+        kept = kept[: len(kept) - self._leave_out]
+        mean = math.fsum(kept) / len(kept)
+        return math.sqrt(math.fsum((one - mean) ** 2 for one in kept) / len(kept))
 
 
 class PageHinkley:
@@ -281,7 +300,11 @@ class DriftWatch:
         self._usual, self._scale = math.nan, math.nan
         # Values are scaled such that 1 is usual: the rule need not learn it.
         self._window = WindowRule(
-            window=one.window, least_mean=one.least_mean, most_spread=one.most_spread, reference=1.0
+            window=one.window,
+            least_mean=one.least_mean,
+            most_spread=one.most_spread,
+            leave_out=one.leave_out,
+            reference=1.0,
         )
         self._page_hinkley = PageHinkley(slack=one.slack, threshold=one.threshold)
         self._adwin = Adwin(confidence=one.confidence)

@@ -1,9 +1,11 @@
 """Learning on services that are already there: what metrics tell of them, fitted, simulated, practised on.
 
 A policy that meets one service, be it at the very beginning or after the service has changed, can practise
-where it does no harm: on a copy. `MetricsLog` keeps what metrics said, `fitted_services` makes of it an
-application (`trimtab.pod_autoscaling.fitting`) under the traffic that was seen, and `retrained` goes on from
-given parameters on such copies, one learner for each service.
+where it does no harm: on a copy. `MetricsLog` keeps what metrics said, `fit_services` makes applications of
+it (`trimtab.pod_autoscaling.fitting`), `practice_services` puts them under the traffic that was seen, and
+`retrained` goes on from given parameters on such copies, one learner for each service.
+
+A copy meets the rates that were measured, with luck of its own on top: it is somewhat more restless.
 """
 
 from __future__ import annotations
@@ -46,6 +48,9 @@ __all__ = [
 
 Draw = Callable[[int], Sequence[Service]]
 """Services by seed, always as many."""
+
+EVERY = slice(None)
+"""The whole of a log."""
 
 _LEAST_RATE = 1e-3
 
@@ -149,6 +154,8 @@ class GivenServices(AwareTask):
         )
         own = actuator_of(self._simulator.services, self.design, self._observer)
         self._actuator = _Either(own, self.by_rule)
+        if self.design.priced:
+            self._observer.set_prices(self._prices())
         self._at_s = 0.0
         self._seen = self._observer.see(self._snapshot)
 
@@ -167,7 +174,11 @@ class _Either(Actuator):
 
 
 class MetricsLog:
-    """What metrics said of some services, interval after interval; enough to fit applications to."""
+    """What metrics said of some services, interval after interval; enough to fit applications to.
+
+    >>> len(MetricsLog(keep=240))
+    0
+    """
 
     def __init__(self, keep: int = 960) -> None:
         if keep < 1:
@@ -203,9 +214,11 @@ class MetricsLog:
         self._rows = [*self._rows[1 - self._keep :], row] if self._keep > 1 else [row]
         self._note_starts(snapshot)
 
-    def application(self, row: int, *, slo_s: float, deployment: Deployment, last: int = 0) -> Application:
-        """The application that a service seems to be, by the last intervals; 0: by all."""
-        rows = self._rows[-last:]
+    def application(
+        self, row: int, *, slo_s: float, deployment: Deployment, span: slice = EVERY
+    ) -> Application:
+        """The application that a service seems to be, by what was seen in a span of the log."""
+        rows = self._rows[span]
         columns = {name: np.array([one[name][row] for one in rows]) for name in self._rows[0]}
         interval_s = float(deployment.interval_s)
         del columns["size"], columns["now_s"]
@@ -220,9 +233,11 @@ class MetricsLog:
         found, _ = fit_application(history, slo_ms=1000 * slo_s, balancing=balancing)
         return found
 
-    def service(self, row: int, application: Application, *, steps: int, seed: int, last: int = 0) -> Service:
+    def service(
+        self, row: int, application: Application, *, steps: int, seed: int, span: slice = EVERY
+    ) -> Service:
         """That application under a stretch of the traffic that was seen, in the size that it had then."""
-        rows = self._rows[-last:]
+        rows = self._rows[span]
         if len(rows) < steps:
             raise SettingsError(f"a stretch of {steps} intervals from {len(rows)}; observe longer")
         first = int(integers(split(seed, "stretch", row), 0, high=len(rows) - steps + 1))
@@ -240,18 +255,20 @@ class MetricsLog:
         if not self._starts:
             self._starts = [{} for _ in range(len(pods.exists))]
         lasted = pods.ready_changed_s - pods.started_s
-        for row, pod in np.argwhere(pods.exists & pods.ready & (lasted > 0)):
-            # A pod that was killed and came back is ready again much later: the first time counts.
-            self._starts[row].setdefault(float(pods.started_s[row, pod]), float(lasted[row, pod]))
+        for row, pod in np.argwhere(pods.exists & pods.ready):
+            # What is seen first counts: a pod that was killed and came back is ready again much later, and of
+            # one that was there from the beginning nobody knows.
+            took_s = float(lasted[row, pod]) if lasted[row, pod] > 0 else np.nan
+            self._starts[row].setdefault(float(pods.started_s[row, pod]), took_s)
 
 
 def fit_services(
-    log: MetricsLog, task: GivenServices, rows: Sequence[int], *, last: int = 0
+    log: MetricsLog, task: GivenServices, rows: Sequence[int], *, span: slice = EVERY
 ) -> dict[int, Application]:
     """Applications fitted to what metrics said of these services."""
     slo_s, deployment = task.snapshot.services.slo_s, task.settings.deployment
     return {
-        row: log.application(row, slo_s=float(slo_s[row]), deployment=deployment, last=last) for row in rows
+        row: log.application(row, slo_s=float(slo_s[row]), deployment=deployment, span=span) for row in rows
     }
 
 
@@ -263,11 +280,11 @@ def practice_services(
     copies: int,
     steps: int,
     seed: int,
-    last: int = 0,
+    span: slice = EVERY,
 ) -> list[Service]:
     """So many copies of each of these services, those of one service side by side."""
     return [
-        log.service(row, fitted[row], steps=steps, seed=split(seed, "copy", row, copy), last=last)
+        log.service(row, fitted[row], steps=steps, seed=split(seed, "copy", row, copy), span=span)
         for row in rows
         for copy in range(copies)
     ]

@@ -1,0 +1,409 @@
+"""`make bench-pod-drift`: services that change while they are served, and the detector that should notice.
+
+Serving. Test services under unseen traffic; half-way the work of every request grows by half. The same
+services without the change, with the same requests and luck, say what would have been: the degradation is the
+mean reward of the 200 intervals after the change, as a share less than theirs. The bar is AWARE's: 3.6 %.
+Limits of latency stay as they are, though a request that works longer takes longer whatever one gives it: so
+the same services, had their work always been that, say how much of the loss nobody could avoid by noticing.
+
+Retraining, as information. A policy with direct control of sizes (`benchmarks/bundles/pod-drift-steady`)
+that has met only services that never change serves the same. Where `DriftWatch` raises the alarm, ten
+minutes of metrics are gathered, an application is fitted to them, and the policy goes on learning on copies
+of it, one learner for each service; from then on that learner serves. `--train` makes the bundle anew.
+
+Detector. It watches rewards of simulated services under waves of traffic, one after another for each service;
+after an alarm it learns anew what is usual, as after a change of the policy. False alarms are counted where
+nothing changes. Then work and waits of all requests double, or triple, which no size of pods makes up for:
+where rewards fall by 15 % or more, the delay is counted in intervals, with the one in which metrics are late.
+The made-up series are those that the detector was chosen with (`tests/control/rewards.py`).
+
+    make bench-pod-drift ARGS="--services 4 --steady 2000"    # a trial; it misses the bars on numbers
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from tests.control.rewards import BEFORE, rewards
+
+from benchmarks.results import ROOT, Row, at_least, at_most, finish
+from trimtab.control.drift import Drift as Said
+from trimtab.control.drift import DriftWatch
+from trimtab.core.bundle import load_bundle, save_bundle
+from trimtab.core.errors import TrimtabError
+from trimtab.core.randomness import split
+from trimtab.core.run_folder import RunFolder
+from trimtab.core.statistics import Estimate, bootstrap
+from trimtab.learning.off_policy import train_off_policy
+from trimtab.learning.off_policy_task import recorded
+from trimtab.networks.actor_critic import actor_actions
+from trimtab.pod_autoscaling.aware.policy import AwarePolicy
+from trimtab.pod_autoscaling.aware.retraining import (
+    GivenServices,
+    MetricsLog,
+    fit_services,
+    practice_services,
+    retrained,
+)
+from trimtab.pod_autoscaling.aware.services import Service, draw_services
+from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, AwareTask, design_of
+from trimtab.pod_autoscaling.aware.training import bundle_of_run
+from trimtab.pod_autoscaling.drift import Change, Drift
+from trimtab.pod_autoscaling.policies import make_policy
+from trimtab.pod_autoscaling.problem import PodPolicy
+from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
+
+SERVICES, STEADY_STEPS = 24, 20_000
+HALF, AFTER = 240, 200
+"""Intervals before the change, and those after it that count."""
+GROWTH = 1.5
+DEGRADATION = 0.036
+SERVED_SEED, WATCHED_SEED = 80_000, 90_000
+WATCHED, WATCHED_STEPS = 36, 700
+LARGE = (2.0, 3.0)
+DROP, DELAY, FALSE_ALARMS, FOUND = 0.15, 10, 1.0, 0.95
+GATHERED, PRACTICE = 40, 20
+"""Intervals from an alarm until a policy is retrained, and iterations of that."""
+BUNDLE = ROOT / "benchmarks" / "bundles" / "pod-drift-steady"
+PRESET = "bootstrap-steady"
+
+Numbers = NDArray[np.float64]
+Answers = NDArray[np.float32]
+Actor = Callable[[Answers], Answers]
+
+
+def settings_for(intervals: int, *traces: str) -> AwareSettings:
+    """The preset, with episodes of so many intervals, and one to spare."""
+    preset = PRESETS.load(PRESET)
+    hours = (intervals + 1) * preset.deployment.interval_s / 3600
+    ground = preset.ground.model_copy(update={"hours": hours, **({"traces": traces} if traces else {})})
+    return preset.model_copy(update={"ground": ground})
+
+
+def changed(services: Sequence[Service], at_s: int, **factors: float) -> list[Service]:
+    """The same services, whose numbers are multiplied from then on."""
+    drift = Drift(changes=(Change(at_s=at_s, **factors),))
+    return [replace(one, drift=drift) for one in services]
+
+
+# --- serving --------------------------------------------------------------------------------------
+
+
+def served_by(policy: PodPolicy, settings: AwareSettings, services: Sequence[Service]) -> Numbers:
+    """Rewards of AWARE, [services, intervals]."""
+    episodes = simulate_batch(
+        policy,
+        [one.application for one in services],
+        [one.trace for one in services],
+        settings.deployment,
+        seeds=range(len(services)),
+        drifts=[one.drift for one in services],
+        sizes=np.stack([one.size for one in services]),
+    )
+    return np.stack([one.rewards_aware for one in episodes])
+
+
+def degradation(found: Numbers, steady: Numbers) -> Estimate:
+    """By how much less is earned after the change, as a share of what would have been."""
+    after = slice(HALF, HALF + AFTER)
+    return bootstrap(
+        lambda a, b: 1 - a.mean(-1) / b.mean(-1),
+        np.nanmean(found[:, after], axis=1),
+        np.nanmean(steady[:, after], axis=1),
+        seed=0,
+    )
+
+
+def serving_policy() -> PodPolicy:
+    """The policy that is shipped; until there is one, the rule."""
+    try:
+        return make_policy("aware")
+    except TrimtabError:
+        return make_policy("multi")
+
+
+# --- retraining -----------------------------------------------------------------------------------
+
+
+def train() -> None:
+    """Make the bundle: copy the rule from a log of it, then learn, on services that never change."""
+    settings = PRESETS.load(PRESET)
+    task = AwareTask(settings)
+    log = recorded(task, task.teacher, steps=200, seed=settings.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run"
+        train_off_policy(task, settings.training, path, clock=_clock, seed=settings.seed, log=log)
+        bundle = bundle_of_run(RunFolder.open(path, clock=_clock), BUNDLE.name)
+    if BUNDLE.exists():
+        shutil.rmtree(BUNDLE)
+    save_bundle(BUNDLE, bundle)
+    print(f"written to {BUNDLE.relative_to(ROOT)}: {bundle.manifest['scores']}")
+
+
+class Serving:
+    """Services under actors, one each; keeps rewards and what metrics said."""
+
+    def __init__(self, settings: AwareSettings, services: Sequence[Service]) -> None:
+        self.task = GivenServices(settings, lambda _: services)
+        self.log = MetricsLog()
+        self.task.reset(split(0, "serving"))
+
+    def live(self, actors: Sequence[Actor]) -> None:
+        """One interval."""
+        seen = self.task.observe()
+        self.task.step(np.concatenate([actor(seen[row : row + 1]) for row, actor in enumerate(actors)]))
+        self.log.note(self.task.snapshot)
+
+
+def actor_of(parameters: Any, settings: AwareSettings) -> Actor:
+    networks = design_of(settings).networks
+    return lambda observation: actor_actions(parameters, observation, None, networks, np)
+
+
+def alarm_after(series: Numbers, first: int) -> int | None:
+    """The first alarm after an interval; those before it make the detector learn anew."""
+    watch = DriftWatch()
+    for at, reward in enumerate(series):
+        if watch.update(float(reward)).drift is Said.ALARM:
+            if at >= first:
+                return at
+            watch.reset_reference()
+    return None
+
+
+def retraining(settings: AwareSettings, services: Sequence[Service]) -> list[Row]:
+    """The steady policy: what the change costs it, and what retraining gains."""
+    policy = AwarePolicy(load_bundle(BUNDLE))
+    start = policy.parameters
+    own = actor_of(start["actor"], settings)
+    drifted = changed(services, HALF * settings.deployment.interval_s, cpu=GROWTH)
+    found: list[Numbers] = []
+    serving = Serving(settings, services)
+    for one in (services, drifted):
+        serving = Serving(settings, one)
+        for _ in range(HALF + AFTER):
+            serving.live([own] * len(one))
+        found.append(serving.task.lived.reward.T)
+    steady, without = found
+    alarms = {row: at for row in range(len(services)) if (at := alarm_after(without[row], HALF)) is not None}
+    due = {row: at + GATHERED for row, at in alarms.items() if at + GATHERED < HALF + AFTER}
+    rows = [
+        _told("steady policy: degradation without retraining", degradation(without, steady)),
+        _told("steady policy: services with an alarm after the change", float(len(alarms))),
+    ]
+    if not due:
+        return rows
+    learned = _learned(settings, start, serving, due)
+    again = Serving(settings, drifted)
+    actors = [own] * len(services)
+    for tick in range(HALF + AFTER):
+        for row, at in due.items():
+            if tick == at:
+                actors[row] = learned[row]
+        again.live(actors)
+    with_it = again.task.lived.reward.T
+    late = slice(HALF + AFTER // 2, HALF + AFTER)
+    chosen = sorted(due)
+    gain = bootstrap(
+        lambda a, b: a.mean(-1) / b.mean(-1) - 1,
+        np.nanmean(with_it[chosen, late], axis=1),
+        np.nanmean(without[chosen, late], axis=1),
+        seed=0,
+    )
+    return [
+        *rows,
+        _told("steady policy: degradation with retraining", degradation(with_it, steady)),
+        _told("retrained services: reward of the last 100 intervals, gained by retraining", gain),
+    ]
+
+
+def _learned(settings: AwareSettings, start: Any, serving: Serving, due: dict[int, int]) -> dict[int, Actor]:
+    """Actors that went on learning on copies of what their services became."""
+    fitted, spans = {}, {row: slice(at - GATHERED, at) for row, at in due.items()}
+    for row, span in spans.items():
+        fitted |= fit_services(serving.log, serving.task, [row], span=span)
+
+    def draw(seed: int) -> list[Service]:
+        return [
+            one
+            for row, span in spans.items()
+            for one in practice_services(
+                serving.log, fitted, [row], copies=2, steps=GATHERED, seed=seed, span=span
+            )
+        ]
+
+    used = {
+        "members": len(due),
+        "cloning_iterations": 0,
+        "offline_iterations": 0,
+        "iterations": PRACTICE,
+        # Critics are not in a bundle: until new ones know something, the actor rests.
+        "held_iterations": PRACTICE // 4,
+        "anchor": 0.1,
+        "anchor_to": "start",
+        "batch": 64,
+        "warmup": 64,
+        "updates_per_step": 1,
+        "validate_every": PRACTICE,
+        "checkpoint_every": PRACTICE,
+        "reset_every": PRACTICE,
+    }
+    training = settings.training.model_copy(update=used)
+    with tempfile.TemporaryDirectory() as folder:
+        found = retrained(
+            settings.model_copy(update={"training": training}),
+            start,
+            draw,
+            Path(folder) / "run",
+            clock=_clock,
+        )
+    every: Any = jax.device_get(found["actor"])
+    if len(due) == 1:
+        return {row: actor_of(every, settings) for row in due}
+    return {
+        row: actor_of(jax.tree.map(lambda leaf, at=member: leaf[at], every), settings)
+        for member, row in enumerate(due)
+    }
+
+
+# --- detector -------------------------------------------------------------------------------------
+
+
+def watched(settings: AwareSettings, services: Sequence[Service], steps: int) -> Numbers:
+    """Rewards under the rule, as metrics tell them: [services, steps]."""
+    task = GivenServices(settings, lambda _: services)
+    task.reset(split(0, "watched"))
+    task.by_rule[:] = True
+    for _ in range(steps):
+        task.step(task.teacher(task.observe()))
+    return task.lived.reward.T
+
+
+def alarms_of(series: Numbers) -> tuple[int, int]:
+    """Alarms, and intervals that were watched; after an alarm what is usual is learned anew.
+
+    >>> alarms_of(np.concatenate([np.ones(150), np.full(100, 0.5), np.ones(10)]))
+    (1, 54)
+    """
+    watch, alarms, steps = DriftWatch(), 0, 0
+    for reward in series:
+        said = watch.update(float(reward)).drift
+        steps += said is not Said.LEARNING
+        if said is Said.ALARM:
+            alarms += 1
+            watch.reset_reference()
+    return alarms, steps
+
+
+def delay_of(series: Numbers, first: int) -> float:
+    """Intervals from `first` on until the alarm; infinite if there is none.
+
+    >>> delay_of(np.concatenate([np.ones(150), np.full(100, 0.5)]), 150)
+    2.0
+    """
+    found = alarm_after(series, first)
+    return float("inf") if found is None else float(found - first + 1)
+
+
+def large_drops(settings: AwareSettings, services: Sequence[Service]) -> tuple[Numbers, Numbers]:
+    """Drops, as shares, and their delays, where work and waits of all requests grow and none can follow."""
+    drops, delays = [], []
+    for factor in LARGE:
+        at_s = HALF * settings.deployment.interval_s
+        found = watched(settings, changed(services, at_s, cpu=factor, io=factor), HALF + 60)
+        for series in found:
+            drops.append(1 - np.nanmean(series[HALF + 1 : HALF + 41]) / np.nanmean(series[HALF - 100 : HALF]))
+            delays.append(delay_of(series[HALF - 140 :], 140))
+    return np.array(drops), np.array(delays)
+
+
+def detector_rows(steady_steps: int) -> list[Row]:
+    """False alarms and delays, on simulated services and on made-up series."""
+    settings = settings_for(WATCHED_STEPS, "diurnal")
+    count = max(2, round(WATCHED * steady_steps / STEADY_STEPS))
+    seeds = range(WATCHED_SEED, WATCHED_SEED + count)
+    services = draw_services(settings.ground, settings.deployment, seeds, "test")
+    counted = [alarms_of(series) for series in watched(settings, services, WATCHED_STEPS)]
+    alarms, steps = (float(sum(column)) for column in zip(*counted, strict=True))
+    drops, delays = large_drops(settings, services[: max(2, count // 2)])
+    large = delays[drops >= DROP]
+    made_up = [rewards("step -.19", seed) for seed in range(60)]
+    made_up_delays = np.array([delay_of(series, BEFORE) for series in made_up])
+    quiet = [alarms_of(rewards("none", seed)) for seed in range(60)]
+    false = 1000 * sum(one for one, _ in quiet) / sum(many for _, many in quiet)
+    return [
+        at_least("steady intervals watched, simulated", steps, STEADY_STEPS),
+        at_most("false alarms per 1,000 intervals, simulated", 1000 * alarms / steps, FALSE_ALARMS),
+        at_least("drops of 15 % or more, simulated", float(len(large)), 10),
+        at_most("their median delay, intervals", float(np.median(large)), DELAY),
+        at_least("share of them found within 10 intervals", float((large <= DELAY).mean()), FOUND),
+        at_most("false alarms per 1,000 steps, made-up series", false, FALSE_ALARMS),
+        at_most("longest delay of a drop by 21.8 %, made-up series", float(made_up_delays.max()), DELAY),
+    ]
+
+
+def _told(name: str, found: Estimate | float) -> Row:
+    if isinstance(found, Estimate):
+        return Row(name, found.value, "none", True, found.low, found.high)
+    return Row(name, found, "none", True)
+
+
+def _clock() -> datetime:
+    return datetime.now(UTC)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Services that change while they are served.")
+    parser.add_argument("--services", type=int, default=SERVICES, help="services that are served")
+    parser.add_argument("--steady", type=int, default=STEADY_STEPS, help="steady intervals to watch")
+    parser.add_argument("--train", action="store_true", help="make the steady policy anew, and nothing else")
+    asked = parser.parse_args(arguments)
+    if asked.train:
+        train()
+        return
+    started = time.perf_counter()
+    settings = settings_for(HALF + AFTER)
+    seeds = range(SERVED_SEED, SERVED_SEED + asked.services)
+    services = draw_services(settings.ground, settings.deployment, seeds, "test")
+    drifted = changed(services, HALF * settings.deployment.interval_s, cpu=GROWTH)
+    rows: list[Row] = []
+    ours = serving_policy()
+    for policy in (ours, make_policy("hpa:target=70,cpu=1")):
+        lived, steady = (served_by(policy, settings, one) for one in (drifted, services))
+        found, name = (
+            degradation(lived, steady),
+            f"{policy.name}: reward lost in the 200 intervals after the change",
+        )
+        if policy is not ours:
+            rows.append(_told(name, found))
+            continue
+        rows.append(
+            Row(name, found.value, f"<= {DEGRADATION:g}", found.value <= DEGRADATION, found.low, found.high)
+        )
+        heavier = served_by(policy, settings, changed(services, 0, cpu=GROWTH))
+        rows += [
+            _told("of it, what services lose that were always so heavy", degradation(heavier, steady)),
+            _told("and what is lost against these, by not being used to it", degradation(lived, heavier)),
+        ]
+    rows += retraining(settings, services)
+    rows += detector_rows(asked.steady)
+    rows += [
+        at_least("services", float(asked.services), SERVICES),
+        _told("minutes this benchmark took", (time.perf_counter() - started) / 60),
+    ]
+    finish("pod-drift", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Learners that start on live services: who acts when, what is learned before, how the rule takes over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.pod_bootstrap import BEFORE, STEPS, counted, shares, times_more
+
+from trimtab.control.bootstrap import BootstrapSettings, Phase, Thresholds
+from trimtab.core.errors import SettingsError
+from trimtab.core.randomness import split
+from trimtab.learning.off_policy_settings import OffPolicySettings
+from trimtab.pod_autoscaling.aware.bootstrapping import Bootstrapper, BootstrappingSettings
+from trimtab.pod_autoscaling.aware.retraining import GivenServices, Lived
+from trimtab.pod_autoscaling.aware.services import Ground, draw_services
+from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings
+from trimtab.pod_autoscaling.deployment import Deployment
+
+pytestmark = pytest.mark.pods
+
+GROUND = Ground(
+    traces=("diurnal",), hours=2, least_cores=0.5, most_cores=1, most_rate=20, drift_share=0, start_spread=0
+)
+TRAINING = OffPolicySettings(
+    hidden=(32,),
+    batch=32,
+    horizon=10,
+    updates_per_step=4,
+    cloning_iterations=6,
+    offline_iterations=1,
+    iterations=10,
+    actor_learning_rate=3e-3,
+    exploration=0.02,
+    final_exploration=0.02,
+    anchor=1.0,
+)
+SETTINGS = AwareSettings(
+    ground=GROUND,
+    deployment=Deployment(most_replicas=10),
+    actions="logratio3",
+    reward="aware",
+    training=TRAINING,
+)
+SERVICES = draw_services(GROUND, SETTINGS.deployment, (40, 41), "validation")
+OBSERVED, OFFLINE = 40, 7
+
+
+def started(settings: AwareSettings = SETTINGS, **phases: float) -> Bootstrapper:
+    """R1 is what the rule uses where alpha is 1, which anybody reaches, and 1 where it is 0: nobody does."""
+    asked = {"observe_ticks": OBSERVED, "evaluation_episodes": 2, "cooldown_ticks": 5, "alpha": 1.0, **phases}
+    chosen = BootstrappingSettings(phases=BootstrapSettings(**asked), offline_every=1, practice_copies=1)
+    return Bootstrapper(GivenServices(settings, lambda _: SERVICES), chosen, seed=2)
+
+
+@pytest.fixture(scope="module")
+def online() -> Bootstrapper:
+    one = started()
+    one.live(OBSERVED + OFFLINE + 20)
+    return one
+
+
+def test_the_rule_acts_until_learners_have_learned_offline(online):
+    acting = np.stack(online.online)
+    assert not acting[: OBSERVED + OFFLINE - 1].any()
+    assert acting[-15:].all()
+    assert [event.phase for event in online.events] == [Phase.OFFLINE] * 2 + [Phase.ONLINE] * 2
+    assert set(online.fitted) == {0, 1}
+    assert online.fallbacks == 0
+
+
+def test_what_was_cloned_answers_nearly_like_the_rule(online):
+    """Where the rule moves at all: there, answering nothing is off by as much as the rule moves."""
+    fleet = online._fleet
+    steps = fleet.replay.layout.split(fleet.replay.in_order()[:OBSERVED])
+    moved = np.abs(steps.guide) > 0.1
+    answered = np.stack([fleet.actors(np.arange(2))(seen) for seen in steps.observation])
+    assert moved.sum() > 10
+    assert np.abs(answered - steps.guide)[moved].mean() < 0.5 * np.abs(steps.guide)[moved].mean()
+
+
+def test_nobody_acts_who_does_not_reach_r1():
+    """So services live exactly as under the rule alone."""
+    one = started(alpha=0.0)
+    one.live(OBSERVED + OFFLINE + 10)
+    assert not np.stack(one.online).any()
+    alone = GivenServices(SETTINGS, lambda _: SERVICES)
+    alone.reset(split(2, "services"))
+    alone.by_rule[:] = True
+    for _ in range(len(one.online)):
+        alone.step(alone.teacher(alone.observe()))
+    assert one._task.lived.late.tolist() == alone.lived.late.tolist()
+    assert one._task.lived.cores_held.tolist() == alone.lived.cores_held.tolist()
+
+
+def test_below_r2_the_rule_takes_over_and_the_application_is_fitted_anew():
+    one = started()
+    one.live(OBSERVED + OFFLINE + 5)
+    assert np.stack(one.online)[-1].all()
+    before = dict(one.fitted)
+    one.starts[0].thresholds = Thresholds(act=0.0, stop=2.0)
+    one.live(10)
+    assert one.fallbacks == 1
+    event = one.events[-1] if one.events[-1].phase is Phase.OFFLINE else one.events[-2]
+    assert (event.service, event.phase) == (0, Phase.OFFLINE) and "below R2" in event.because
+    acting = np.stack(one.online)
+    # For five intervals at least the rule acts, however good the learner is.
+    assert not acting[event.tick : event.tick + 5, 0].any()
+    assert acting[event.tick : event.tick + 5, 1].all()
+    assert one.fitted[0] is not before[0] and one.fitted[1] is before[1]
+
+
+def test_the_same_seed_gives_the_same_life(online):
+    again = started()
+    again.live(len(online.online))
+    assert again._task.lived.late.tolist() == online._task.lived.late.tolist()
+    assert again.events == online.events
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"context": "gru", "sequence_steps": 16}, "set context = none"),
+        ({"cloning_iterations": 0, "offline_iterations": 0}, "nothing is learned before"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes, told):
+    training = TRAINING.model_copy(update=changes)
+    with pytest.raises(SettingsError, match=told):
+        started(SETTINGS.model_copy(update={"training": training}))
+
+
+def test_the_shipped_settings_are_direct_control_of_one_service_each():
+    preset = PRESETS.load("bootstrap")
+    assert (preset.actions, preset.reward) == ("logratio3", "aware")
+    assert preset.training.context == "none" and preset.training.needs_log
+    assert preset.training.anchor > 0 and preset.training.anchor_iterations > 0
+
+
+def test_the_benchmark_counts_what_comes_after_the_rule():
+    """Two services for two episodes; before that everything was late, and must not count."""
+    length = BEFORE + 2 * STEPS
+    late = np.ones((length, 2))
+    late[BEFORE:] = [0.1, 0.3]
+    one = Lived(np.full((length, 2), 10.0), late, *np.ones((6, length, 2)))
+    whole, second = counted(one), counted(one, 1, 2)
+    assert whole.late == pytest.approx([8, 24]) and second.late == pytest.approx([4, 12])
+    assert times_more(whole, whole._replace(late=whole.late / 4)).value == pytest.approx(4)
+    assert shares(whole, whole._replace(cores_held=2 * whole.cores_held))["CPU"].value == pytest.approx(2)

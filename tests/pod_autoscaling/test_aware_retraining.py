@@ -1,0 +1,159 @@
+"""Given services, what metrics say of them, applications fitted to that, and learners that go on from it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import jax
+import numpy as np
+import pytest
+
+from trimtab.core.errors import SettingsError
+from trimtab.core.randomness import split
+from trimtab.learning.off_policy_settings import OffPolicySettings
+from trimtab.learning.off_policy_state import LearnerShape, new_parameters
+from trimtab.pod_autoscaling.aware.retraining import (
+    GivenServices,
+    MetricsLog,
+    fit_services,
+    practice_services,
+    retrained,
+)
+from trimtab.pod_autoscaling.aware.services import Ground, Service, draw_services
+from trimtab.pod_autoscaling.aware.task import AwareSettings, layout_of
+from trimtab.pod_autoscaling.deployment import Deployment
+from trimtab.pod_autoscaling.policies import make_policy
+from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
+
+pytestmark = pytest.mark.pods
+
+GROUND = Ground(
+    traces=("diurnal",), hours=0.5, least_cores=0.5, most_cores=1, most_rate=20, drift_share=0, start_spread=0
+)
+TRAINING = OffPolicySettings(
+    hidden=(8,),
+    batch=4,
+    warmup=4,
+    horizon=3,
+    iterations=2,
+    reset_every=2,
+    checkpoint_every=2,
+    validate_every=2,
+    updates_per_step=0,
+    members=2,
+)
+SETTINGS = AwareSettings(
+    ground=GROUND,
+    deployment=Deployment(most_replicas=10),
+    actions="logratio3",
+    reward="aware",
+    training=TRAINING,
+)
+
+
+def services(count: int = 2) -> list[Service]:
+    return draw_services(GROUND, SETTINGS.deployment, range(40, 40 + count), "validation")
+
+
+def ruled(steps: int) -> tuple[GivenServices, MetricsLog]:
+    """Services that the rule has served for a while."""
+    drawn, log = services(), MetricsLog()
+    task = GivenServices(SETTINGS, lambda _: drawn)
+    task.reset(3)
+    task.by_rule[:] = True
+    for _ in range(steps):
+        task.step(task.teacher(task.observe()))
+        log.note(task.snapshot)
+    return task, log
+
+
+@pytest.fixture(scope="module")
+def observed() -> tuple[GivenServices, MetricsLog]:
+    return ruled(100)
+
+
+def test_where_the_rule_acts_services_live_exactly_as_under_the_rule_alone(observed):
+    drawn = services()
+    luck = [split(3, "luck", 0, row) % 2**31 for row in range(2)]
+    alone = simulate_batch(
+        make_policy(observed[0].design.teacher),
+        [one.application for one in drawn],
+        [one.trace for one in drawn],
+        SETTINGS.deployment,
+        seeds=luck,
+        sizes=np.stack([one.size for one in drawn]),
+    )
+    lived = observed[0].lived
+    for row, episode in enumerate(alone):
+        assert lived.late[:, row].tolist() == episode.late[:100].tolist()
+        assert lived.cores_held[:, row] == pytest.approx(episode.cores_held[:100])
+
+
+def test_answers_are_carried_out_where_the_rule_does_not_act():
+    task = GivenServices(SETTINGS, lambda _: services())
+    task.reset(0)
+    task.by_rule[:] = [True, False]
+    before = task.snapshot.size.copy()
+    task.step(np.ones((2, 3), np.float32))
+    assert task.snapshot.size[1, 0] == 2 * before[1, 0]
+    assert task.snapshot.size[0, 0] <= before[0, 0]
+
+
+def test_other_numbers_of_services_are_refused():
+    counts = iter((2, 2, 3))
+    task = GivenServices(SETTINGS, lambda _: services(next(counts)))
+    with pytest.raises(SettingsError, match="3 services where there were 2"):
+        task.reset(0)
+    fresh = GivenServices(SETTINGS, lambda _: services())
+    with pytest.raises(SettingsError, match="step first"):
+        _ = fresh.lived
+
+
+def test_the_work_of_a_request_is_found_again(observed):
+    task, log = observed
+    fitted = fit_services(log, task, [0, 1])
+    for row, application in fitted.items():
+        true = task.applications[row]
+        assert application.cpu_s == pytest.approx(true.cpu_s, rel=0.05)
+        assert application.slo_s == pytest.approx(true.slo_s)
+        assert 0.5 < application.memory_mib / (true.memory_mib + true.cache_mib) < 2
+
+
+def test_copies_meet_the_traffic_that_was_seen_in_the_size_that_was_there(observed):
+    task, log = observed
+    fitted = fit_services(log, task, [1])
+    copies = practice_services(log, fitted, [1], copies=3, steps=20, seed=5)
+    assert len(copies) == 3
+    seen = task.snapshot.samples.rate[1]
+    for copy in copies:
+        assert len(copy.trace.rates) == 20 and copy.trace.step_s == 15
+        assert 0.2 * seen.max() < copy.trace.rates.mean() < 5 * seen.max()
+        assert copy.size[0] >= 1
+    assert len({copy.trace.start_s for copy in copies}) > 1
+    with pytest.raises(SettingsError, match="observe longer"):
+        practice_services(log, fitted, [1], copies=1, steps=200, seed=5)
+
+
+def test_a_log_keeps_no_more_than_it_should(observed):
+    log = MetricsLog(keep=3)
+    for _ in range(5):
+        log.note(observed[0].snapshot)
+    assert len(log) == 3
+    with pytest.raises(SettingsError, match="keep at least 1"):
+        MetricsLog(keep=0)
+
+
+def test_learners_go_on_from_the_parameters_they_are_given(observed, tmp_path):
+    """Nothing is learned with no updates: every member still is what it began as."""
+    task, log = observed
+    fitted = fit_services(log, task, [0, 1])
+    shape = LearnerShape.of(TRAINING, layout_of(SETTINGS))
+    start = {"actor": new_parameters(shape, np.random.default_rng(0))["actor"]}
+
+    def draw(seed: int) -> list[Service]:
+        return practice_services(log, fitted, [0, 1], copies=1, steps=10, seed=seed)
+
+    found = retrained(SETTINGS, start, draw, tmp_path / "run", clock=lambda: datetime(2025, 1, 1, tzinfo=UTC))
+    for leaf, other in zip(jax.tree.leaves(found["actor"]), jax.tree.leaves(start["actor"]), strict=True):
+        assert np.asarray(leaf).shape == (2, *np.shape(other))
+        assert np.allclose(leaf, np.stack([other, other]))
