@@ -11,6 +11,7 @@ import pytest
 
 from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.run_folder import RunFolder
 from trimtab.pod_autoscaling.aware.advantages import best_answers, fitted_advantages
 from trimtab.pod_autoscaling.aware.features import FEATURES
 from trimtab.pod_autoscaling.aware.lessons import collect_lessons
@@ -144,6 +145,15 @@ def test_a_run_from_rewards_leaves_a_policy(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_may_begin_by_copying_the_rule(tmp_path: Path) -> None:
+    settings = settings_of({"logged_steps": 12, "actions": "logratio3"}, cloning_iterations=3, iterations=0)
+    found = train_aware(settings, tmp_path / "run", name="mine", clock=clock)
+    phases = [line["phase"] for line in RunFolder.open(tmp_path / "run", clock=clock).read_metrics()]
+    assert phases == ["cloning"] * 3
+    assert AwarePolicy(load_bundle(found)).design.actions == "logratio3"
+
+
+@pytest.mark.slow
 def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_path: Path) -> None:
     changes = {"lessons": 6, "lessons_rounds": 2, "lessons_hold": 1, "lessons_follow": 1}
     settings = settings_of(changes, cloning_iterations=1, iterations=0, warmup=1)
@@ -168,7 +178,7 @@ def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_pa
         ({"ground": {"traces": ["diurnl"]}}, {}, "diurnal"),
         ({"ground": {"least_cores": 9.0}}, {}, "least_cores = 9 is above most_cores = 6"),
         ({"least_price": 90.0}, {}, "least_price = 90 is above most_price = 80"),
-        ({"lessons": 5}, {}, "set both lessons and training.cloning_iterations"),
+        ({"lessons": 5}, {}, "set training.cloning_iterations too"),
         ({"lessons": 5, "actions": "knobs2"}, {"cloning_iterations": 1}, "need actions = around3"),
         ({"lessons": 5}, {"cloning_iterations": 1, "context": "gru"}, "set training.context = none"),
     ],

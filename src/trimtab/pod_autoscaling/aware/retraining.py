@@ -24,8 +24,8 @@ from trimtab.learning.agent import Parameters
 from trimtab.learning.off_policy import train_off_policy
 from trimtab.learning.off_policy_task import Outcome
 from trimtab.pod_autoscaling.application import Application
-from trimtab.pod_autoscaling.aware.actions import Actuator, actuator_of
-from trimtab.pod_autoscaling.aware.features import Observer, Seen
+from trimtab.pod_autoscaling.aware.actions import Actuator
+from trimtab.pod_autoscaling.aware.features import Seen
 from trimtab.pod_autoscaling.aware.rewards import as_measured
 from trimtab.pod_autoscaling.aware.services import Service
 from trimtab.pod_autoscaling.aware.task import AwareSettings, AwareTask
@@ -33,7 +33,6 @@ from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.drift import STEADY
 from trimtab.pod_autoscaling.fitting import fit_application, service_history
 from trimtab.pod_autoscaling.problem import Flags, Floats, Snapshot
-from trimtab.pod_autoscaling.simulator.simulator import Simulator
 from trimtab.rates.traces import Provenance, RateTrace
 
 __all__ = [
@@ -134,30 +133,16 @@ class GivenServices(AwareTask):
         """Minus the mean reward since the last reset: these services are all there is to judge by."""
         return {"score": -float(np.nanmean(self.lived.reward))}
 
-    def _begin(self) -> None:
-        self._services = list(self._draw(split(self._seed, "episode", self._episode)))
-        if len(self._services) != len(self.by_rule):
+    def _drawn(self) -> list[Service]:
+        services = list(self._draw(split(self._seed, "episode", self._episode)))
+        if len(services) != len(self.by_rule):
             raise SettingsError(
-                f"{len(self._services)} services where there were {len(self.by_rule)}; draw as many"
+                f"{len(services)} services where there were {len(self.by_rule)}; draw as many"
             )
-        applications = [one.application for one in self._services]
-        if not hasattr(self, "_simulator"):
-            self._simulator = Simulator(applications, self._deployment, threads=self.settings.threads)
-            self._observer = Observer(self._simulator.services, self.design)
-        self._snapshot = self._simulator.reset_some(
-            np.arange(self.size),
-            [one.trace for one in self._services],
-            [split(self._seed, "luck", self._episode, row) % 2**31 for row in range(self.size)],
-            applications=applications,
-            drifts=[one.drift for one in self._services],
-            sizes=np.stack([one.size for one in self._services]),
-        )
-        own = actuator_of(self._simulator.services, self.design, self._observer)
-        self._actuator = _Either(own, self.by_rule)
-        if self.design.priced:
-            self._observer.set_prices(self._prices())
-        self._at_s = 0.0
-        self._seen = self._observer.see(self._snapshot)
+        return services
+
+    def _new_actuator(self) -> Actuator:
+        return _Either(super()._new_actuator(), self.by_rule)
 
 
 class _Either(Actuator):

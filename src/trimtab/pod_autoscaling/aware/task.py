@@ -18,7 +18,7 @@ from trimtab.learning.off_policy_state import LearnerShape
 from trimtab.learning.off_policy_task import Outcome
 from trimtab.learning.replay import Layout
 from trimtab.pod_autoscaling.application import Application
-from trimtab.pod_autoscaling.aware.actions import ACTION_PARTS, actuator_of
+from trimtab.pod_autoscaling.aware.actions import ACTION_PARTS, Actuator, actuator_of
 from trimtab.pod_autoscaling.aware.design import ActionKind, Design, RewardKind
 from trimtab.pod_autoscaling.aware.features import FEATURES, Observer, Seen
 from trimtab.pod_autoscaling.aware.policy import LearnedPolicy
@@ -81,6 +81,12 @@ class AwareSettings(Settings):
     )
     validation_services: int = Field(
         default=24, ge=1, le=10_000, description="Services of validation hours that the score is made of."
+    )
+    logged_steps: int = Field(
+        default=240,
+        ge=1,
+        le=1_000_000,
+        description="Intervals of the rule to learn from offline, where that is asked for without lessons.",
     )
     lessons: int = Field(
         default=0,
@@ -155,9 +161,9 @@ def check_settings(settings: AwareSettings) -> None:
         raise SettingsError(
             f"least_price = {settings.least_price:g} is above most_price = {settings.most_price:g}; swap them"
         )
-    if training.needs_log != bool(settings.lessons):
+    if settings.lessons and not training.needs_log:
         raise SettingsError(
-            "lessons are copied: set both lessons and training.cloning_iterations, or neither"
+            "lessons are copied, in iterations of their own; set training.cloning_iterations too"
         )
     if settings.lessons and (settings.actions, settings.reward) != ("around3", "lagrangian"):
         raise SettingsError("lessons need actions = around3 and reward = lagrangian; set both, or no lessons")
@@ -290,13 +296,20 @@ class AwareTask:
         key = split(self._seed, "price", self._episode)
         return low * (high / low) ** uniform(key, np.arange(self.size))
 
-    def _begin(self) -> None:
-        """Other services everywhere."""
+    def _drawn(self) -> list[Service]:
+        """The services of the next episode."""
         count = self.settings.services
         seeds = [
             split(self._seed, "service", self._episode, row) % (count or 2**40) for row in range(self.size)
         ]
-        self._services = draw_services(self.settings.ground, self._deployment, seeds, "training")
+        return draw_services(self.settings.ground, self._deployment, seeds, "training")
+
+    def _new_actuator(self) -> Actuator:
+        return actuator_of(self._simulator.services, self.design, self._observer)
+
+    def _begin(self) -> None:
+        """Other services everywhere."""
+        self._services = self._drawn()
         applications = [one.application for one in self._services]
         if not hasattr(self, "_simulator"):
             self._simulator = Simulator(applications, self._deployment, threads=self.settings.threads)
@@ -309,7 +322,7 @@ class AwareTask:
             drifts=[one.drift for one in self._services],
             sizes=np.stack([one.size for one in self._services]),
         )
-        self._actuator = actuator_of(self._simulator.services, self.design, self._observer)
+        self._actuator = self._new_actuator()
         if self.design.priced:
             self._observer.set_prices(self._prices())
         self._at_s = 0.0

@@ -14,7 +14,7 @@ from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.learning.agent import Parameters
-from trimtab.learning.off_policy import train_off_policy
+from trimtab.learning.off_policy import recorded, train_off_policy
 from trimtab.learning.replay import Replay, Steps
 from trimtab.learning.runs import best_of_run, refuse_other_network
 from trimtab.learning.training import Progress
@@ -69,6 +69,8 @@ def train_aware(
                 _collect(task, path, number, actor)
             found.append(_loaded(path, task))
             log = copied_log(task, Lessons.joined(found))
+    elif settings.training.needs_log:
+        log = recorded(task, task.teacher, steps=settings.logged_steps, seed=split(settings.seed, "log"))
     train_off_policy(task, settings.training, folder, log=log, texts=texts, resume=resume, **shared)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
 
