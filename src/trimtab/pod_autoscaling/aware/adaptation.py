@@ -4,50 +4,36 @@ The setting is AWARE's (Qiu et al., ATC 2023): the learner moves replicas, CPU a
 utilisation and latency, and sees AWARE's state alone, not what a rule would do. An episode is 40 decisions.
 A service lives through many episodes, each with other hours of its traffic and another size to begin with;
 what a context knows of it is kept from one episode to the next.
-
-Who is compared, in AWARE's words:
-
-``meta``           an encoder reads what the service did so far into a context, beside the state.
-``transfer``       TL: the same learner without the context, trained on the same services.
-``transfer-plus``  TL+: that with numbers about the application in the state (`HAND_FEATURES`), which somebody
-                   who knows it wrote down.
-``scratch``        begins with nothing.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.bundle import Bundle, flatten, load_bundle, unflatten
-from trimtab.core.errors import BundleError, SettingsError
+from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import integers, split, uniform
-from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.learning.agent import Parameters
-from trimtab.learning.off_policy import train_off_policy
-from trimtab.learning.off_policy_settings import OffPolicySettings
 from trimtab.learning.off_policy_state import LearnerShape
-from trimtab.learning.off_policy_task import Outcome, recorded
-from trimtab.learning.replay import Layout, Replay
-from trimtab.learning.runs import best_of_run
-from trimtab.learning.training import Progress
+from trimtab.learning.off_policy_task import Outcome
+from trimtab.learning.replay import Layout
 from trimtab.networks.contextual_actor import ContextualActor
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.aware.actions import ACTION_PARTS, actuator_of
-from trimtab.pod_autoscaling.aware.design import Design
-from trimtab.pod_autoscaling.aware.features import FEATURES, Observer
+from trimtab.pod_autoscaling.aware.features import Observer
 from trimtab.pod_autoscaling.aware.profile import PROFILE, profile_of
+from trimtab.pod_autoscaling.aware.rewards import objective_of
 from trimtab.pod_autoscaling.aware.services import Ground, Service
-from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, AwareTask
+from trimtab.pod_autoscaling.aware.task import AwareSettings, design_of
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.drift import STEADY
+from trimtab.pod_autoscaling.heuristics.measures import known
 from trimtab.pod_autoscaling.problem import Floats
 from trimtab.pod_autoscaling.simulator.simulator import Simulator
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
@@ -55,52 +41,38 @@ from trimtab.pod_autoscaling.workload.presets import Part, TraceSettings, draw_t
 from trimtab.pod_autoscaling.workload.profiles import PROFILES
 
 __all__ = [
-    "ARMS",
     "HAND_FEATURES",
     "STATE",
     "AdaptationTask",
-    "Arm",
     "Life",
     "Lived",
     "draw_lives",
-    "fine_tuned",
-    "load_arm",
+    "earned",
+    "life_of",
     "live",
-    "pre_trained",
 ]
 
-STATE = FEATURES[: FEATURES.index("metrics missing") + 1]
-"""What is seen, before the answer before: AWARE's state. What the rule `multi` measured comes after it."""
+STATE = (
+    "cpu utilisation",
+    "memory utilisation",
+    "requests per second",
+    "change of load",
+    "latency",
+    "replicas",
+    "pod cpu",
+    "pod memory",
+)
+"""What is seen, before the last answer: AWARE's state, as its released controller has it. Latency is in
+seconds, and only the reward tells how much of it is too much here."""
 HAND_FEATURES = (*(f"calls {name}" for name in PROFILES), "requests per second", "work", "memory")
 """What TL+ is told besides: which functions, how much arrives, CPU of a request, memory of a pod."""
-WING, KIND = "pod_autoscaling", "adaptation"
 _VALIDATION_LIVES, _VALIDATION_EPISODES = 32, 4
-_LOGGED_STEPS = 240
-_RATE_SCALE, _WORK_SCALE, _MEMORY_SCALE = (10.0, 2.0), (0.03, 4.0), (100.0, 1.5)
+_USUAL_REWARD, _REWARD_SCALE = 0.8, 0.15
+_LARGEST = 3.0
+_MEASURED = STATE.index("replicas")
+_DIRECT = ("logratio3", "discrete7")
+_RATE_SCALE, _WORK_SCALE, _MEMORY_SCALE, _LATENCY_SCALE = (10.0, 2.0), (0.03, 4.0), (100.0, 1.5), (0.3, 4.0)
 """Usual values, and factors that count as one."""
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One way to begin on a service that is new."""
-
-    name: str
-    preset: str
-    told: bool = False
-    """Whether the state has `HAND_FEATURES`."""
-    trained: bool = True
-    """Whether it has seen other services before."""
-
-
-ARMS = {
-    one.name: one
-    for one in (
-        Arm("meta", "meta"),
-        Arm("transfer", "transfer"),
-        Arm("transfer-plus", "transfer-plus", told=True),
-        Arm("scratch", "transfer", trained=False),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -131,6 +103,15 @@ class Life:
         return np.array([pods, pod, memory])
 
 
+def life_of(name: str, ground: Ground, seed: int, part: Part) -> Life:
+    """The life of one application by name; its seed draws traffic and level."""
+    application = make_application(name)
+    trace = ground.traces[int(integers(split(seed, "trace"), 0, high=len(ground.traces)))]
+    share = float(uniform(split(seed, "cores"), 0))
+    cores = ground.least_cores * (ground.most_cores / ground.least_cores) ** share
+    return Life(application, trace, min(cores / application.cpu_s, ground.most_rate), part, seed)
+
+
 def draw_lives(ground: Ground, seeds: Sequence[int], part: Part) -> list[Life]:
     """One life for each seed; those of two parts have neither applications nor hours in common.
 
@@ -138,16 +119,9 @@ def draw_lives(ground: Ground, seeds: Sequence[int], part: Part) -> list[Life]:
     >>> one.trace, one.application == other.application
     ('steps', False)
     """
-    return [_drawn_life(ground, int(seed), part) for seed in seeds]
-
-
-def _drawn_life(ground: Ground, seed: int, part: Part) -> Life:
     names = ground.applications or application_names(part)
-    application = make_application(names[int(integers(split(seed, "application"), 0, high=len(names)))])
-    trace = ground.traces[int(integers(split(seed, "trace"), 0, high=len(ground.traces)))]
-    share = float(uniform(split(seed, "cores"), 0))
-    cores = ground.least_cores * (ground.most_cores / ground.least_cores) ** share
-    return Life(application, trace, min(cores / application.cpu_s, ground.most_rate), part, seed)
+    places = [int(integers(split(int(seed), "application"), 0, high=len(names))) for seed in seeds]
+    return [life_of(names[place], ground, int(seed), part) for place, seed in zip(places, seeds, strict=True)]
 
 
 def hand_features(life: Life) -> NDArray[np.float32]:
@@ -159,11 +133,26 @@ def hand_features(life: Life) -> NDArray[np.float32]:
         (application.cpu_s, _WORK_SCALE),
         (application.memory_mib + application.cache_mib, _MEMORY_SCALE),
     )
-    logs = [math.log(value / usual) / math.log(factor) for value, (usual, factor) in measured]
+    logs = [float(_scaled(np.array(value), scale)) for value, scale in measured]
     return np.array([*(float(called.count(name)) for name in PROFILES), *logs], np.float32)
 
 
-class AdaptationTask(AwareTask):
+def _felt(rewards: Floats) -> Floats:
+    """Rewards as a learner feels them: AWARE's differ little from each other; around 0 they teach faster."""
+    return (rewards - _USUAL_REWARD) / _REWARD_SCALE
+
+
+def earned(felt: Floats) -> Floats:
+    """The rewards that were felt so."""
+    return _USUAL_REWARD + _REWARD_SCALE * felt
+
+
+def _scaled(value: Floats, scale: tuple[float, float]) -> Floats:
+    usual, factor = scale
+    return np.clip(np.log(np.maximum(value, 1e-6) / usual) / math.log(factor), -_LARGEST, _LARGEST)
+
+
+class AdaptationTask:
     """Services that live through many episodes; an `OffPolicyTask`.
 
     Without `lives` each is replaced by another one, of the part for training, after `generation` episodes.
@@ -177,78 +166,104 @@ class AdaptationTask(AwareTask):
         lives: Sequence[Life] = (),
         generation: int = 6,
     ) -> None:
-        if lives:
-            settings = settings.model_copy(update={"environments": len(lives)})
+        if settings.actions not in _DIRECT:
+            raise SettingsError(
+                f"actions = {settings.actions} follow a rule, and getting used to a service is about doing "
+                f"without one; set {' or '.join(_DIRECT)}"
+            )
+        self.settings, self.size = settings, len(lives) or settings.environments
         self._given, self._told, self._generation = list(lives), told, generation
-        super().__init__(settings)
+        self._design = design_of(settings)
+        objective = objective_of(self._design, settings.deployment.objective.budget)
+        self._deployment = settings.deployment.model_copy(update={"objective": objective})
         parts = len(ACTION_PARTS[settings.actions])
         more = len(HAND_FEATURES) if told else 0
         self.layout = Layout(len(STATE) + parts + more, parts, privileged=len(PROFILE))
-        shape = LearnerShape.of(settings.training, self.layout)
-        self.design = replace(self.design, networks=shape.networks, encoder=shape.encoder)
+        self.shape = LearnerShape.of(settings.training, self.layout)
+        self.reset(0)
 
     @property
     def lives(self) -> list[Life]:
         """Whoever lives now."""
         return self._lives
 
+    def reset(self, seed: int) -> None:
+        """Begin everywhere anew, with services or hours that this seed gives."""
+        self._seed, self._episode = seed, 0
+        self._begin()
+
     def observe(self) -> NDArray[np.float32]:
-        return self._looked(super().observe())
+        return self._seen
 
     def step(self, actions: NDArray[np.float32]) -> Outcome:
-        """Decide everywhere; a service is another one only where its life is over."""
-        extra = self._extra
-        outcome = super().step(actions)
-        renewed = outcome.renewed & (not self._given and self._episode % self._generation == 0)
-        return outcome._replace(renewed=renewed, seen=self._looked(outcome.seen, extra))
+        """Decide everywhere and live through one interval."""
+        simulator = self._simulator
+        wanted = self._actuator.sized(actions, self._snapshot, self._first)
+        self._snapshot, rewards, ended = simulator.step(wanted)
+        self._action = np.array(actions, np.float32)
+        self._seen = seen = self._state()
+        over, nothing = ended.copy(), np.zeros(self.size, bool)
+        renewed = nothing
+        if over.all():
+            self._episode += 1
+            renewed = over & (not self._given and self._episode % self._generation == 0)
+            self._begin()
+        return Outcome(_felt(rewards), nothing, over, renewed, seen)
 
     def privileged(self) -> NDArray[np.float32]:
+        """The true profiles."""
         return self._profiles
 
+    def teacher(self, observation: NDArray[np.float32]) -> None:
+        """Nobody shows how."""
+
     def score(self, parameters: Parameters) -> dict[str, float]:
-        """Minus the mean reward on validation services, of which it learns while they live."""
+        """Minus the mean reward on validation services; contexts fill while they live."""
         if self.settings.training.members > 1:
             # Several learners are those of several services: nobody is to be chosen among them.
             return {"score": 0.0}
-        lived = live(parameters, self.design, self._validation_task(), episodes=_VALIDATION_EPISODES)
+        lived = live(parameters, self._validation, episodes=_VALIDATION_EPISODES)
         first, last = lived.rewards[0].mean(), lived.rewards[-1].mean()
         found = {"score": -float(lived.rewards.mean()), "first": float(first), "last": float(last)}
         return found if lived.missed is None else {**found, "profile error": float(np.mean(lived.missed**2))}
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "generation": self._generation, "told": self._told}
+        """What is trained on."""
+        return {
+            "settings": self.settings.model_dump(mode="json"),
+            "generation": self._generation,
+            "told": self._told,
+            "lives": [one.application.name for one in self._given],
+        }
 
-    def _validation_task(self) -> AdaptationTask:
+    @cached_property
+    def _validation(self) -> AdaptationTask:
         seeds = [split(1, "validation", number) for number in range(_VALIDATION_LIVES)]
         lives = draw_lives(self.settings.ground, seeds, "validation")
         return AdaptationTask(self.settings, told=self._told, lives=lives)
-
-    def _looked(self, seen: NDArray[np.float32], extra: NDArray[np.float32] | None = None) -> Any:
-        parts = len(ACTION_PARTS[self.settings.actions])
-        shown = [seen[:, : len(STATE)], seen[:, -parts:]]
-        if self._told:
-            shown.append(self._extra if extra is None else extra)
-        return np.concatenate(shown, axis=1)
 
     def _begin(self) -> None:
         """The next episode everywhere; of other services where a generation is over."""
         number = self._episode if self._given else self._episode % self._generation
         if number == 0:
             self._bring_to_life()
-        ground = self.settings.ground
-        # Other numbers for other seeds: a service that is given lives through other hours in each run.
-        first = split(self._seed, "first") % 2**30
-        self._services = [one.episode(first + number, ground, self._deployment) for one in self._lives]
+        # Other numbers for other seeds: services that are given live through other hours in each run.
+        first, ground = split(self._seed, "first") % 2**30, self.settings.ground
+        services = [one.episode(first + number, ground, self._deployment) for one in self._lives]
         self._snapshot = self._simulator.reset_some(
             np.arange(self.size),
-            [one.trace for one in self._services],
+            [one.trace for one in services],
             [split(self._seed, "luck", self._episode, row) % 2**31 for row in range(self.size)],
-            applications=[one.application for one in self._services],
-            sizes=np.stack([one.size for one in self._services]),
+            applications=[one.application for one in services],
+            sizes=np.stack([one.size for one in services]),
         )
-        self._actuator = actuator_of(self._simulator.services, self.design, self._observer)
-        self._at_s = 0.0
-        self._seen = self._observer.see(self._snapshot)
+        observer = Observer(self._simulator.services, self._design)
+        self._actuator = actuator_of(self._simulator.services, self._design, observer)
+        # Direct answers go by the present size alone: what was seen besides need not be fresh.
+        self._first = observer.see(self._snapshot)
+        self._known = np.zeros((self.size, _MEASURED))
+        self._action = np.zeros((self.size, self.layout.actions), np.float32)
+        self._seen = self._state()
 
     def _bring_to_life(self) -> None:
         generation = self._episode // self._generation
@@ -257,9 +272,31 @@ class AdaptationTask(AwareTask):
         applications = [one.application for one in self._lives]
         if not hasattr(self, "_simulator"):
             self._simulator = Simulator(applications, self._deployment, threads=self.settings.threads)
-            self._observer = Observer(self._simulator.services, self.design)
         self._profiles = np.stack([profile_of(one) for one in applications])
         self._extra = np.stack([hand_features(one) for one in self._lives])
+
+    def _state(self) -> NDArray[np.float32]:
+        """`STATE`, the last answer, and `HAND_FEATURES` where they are told."""
+        snapshot = self._snapshot
+        samples, services, size = snapshot.samples, snapshot.services, snapshot.size
+        cores = np.maximum(samples.ready[:, -1], 1.0) * np.maximum(samples.cpu_limit[:, -1], 1e-6)
+        rate = samples.rate[:, -1]
+        measured = np.stack(
+            [
+                samples.cpu[:, -1] / cores,
+                samples.memory[:, -1] / np.maximum(samples.memory_limit[:, -1], 1e-6),
+                _scaled(rate + 0.1, _RATE_SCALE),
+                _scaled((rate + 0.1) / (samples.rate[:, -2] + 0.1), (1.0, 2.0)),
+                _scaled(samples.latency_p99_s[:, -1] + 0.001, _LATENCY_SCALE),
+            ],
+            axis=1,
+        )
+        told = known(snapshot, samples.cpu, samples.rate)[:, -1:]
+        # Where metrics are missing the last that were told stand.
+        self._known = np.where(told & np.isfinite(measured), np.minimum(measured, _LARGEST), self._known)
+        sizes = 2 * np.log(size / services.least) / np.log(services.most / services.least) - 1
+        shown = [self._known, sizes, self._action, *([self._extra] if self._told else [])]
+        return np.concatenate(shown, axis=1, dtype=np.float32)
 
 
 class Lived(NamedTuple):
@@ -273,12 +310,10 @@ class Lived(NamedTuple):
     """What the encoder takes for the profile, less the true one: [services, PROFILE]."""
 
 
-def live(
-    parameters: Parameters, design: Design, task: AdaptationTask, *, episodes: int, seed: int = 0
-) -> Lived:
+def live(parameters: Parameters, task: AdaptationTask, *, episodes: int, seed: int = 0) -> Lived:
     """Act without noise and without updates; memories of the services go on from episode to episode."""
     task.reset(seed)
-    actor = ContextualActor(parameters, design.networks, design.encoder, systems=task.size)
+    actor = ContextualActor(parameters, task.shape.networks, task.shape.encoder, systems=task.size)
     rewards: list[NDArray[np.float64]] = []
     total, steps = np.zeros(task.size), 0
     while len(rewards) < episodes:
@@ -288,69 +323,8 @@ def live(
         actor.tell(observation, action, outcome.rewards, outcome.truncated, outcome.renewed)
         total, steps = total + outcome.rewards, steps + 1
         if outcome.truncated.all():
-            rewards.append(total / steps)
+            rewards.append(earned(total / steps))
             total, steps = np.zeros(task.size), 0
     profile = actor.profile
     missed = None if profile is None else profile - task.privileged()
     return Lived(np.stack(rewards), actor.context, missed)
-
-
-def pre_trained(
-    arm: Arm,
-    folder: str | Path,
-    *,
-    clock: Clock,
-    changes: dict[str, Any] | None = None,
-    progress: Progress | None = None,
-) -> Bundle:
-    """Train an arm on the services for training; its best parameters, critics and all."""
-    settings = PRESETS.load(arm.preset, changes)
-    task = AdaptationTask(settings, told=arm.told)
-    train_off_policy(
-        task, settings.training, folder, clock=clock, progress=progress, seed=settings.seed, log=_log(task)
-    )
-    best = best_of_run(RunFolder.open(folder, clock=clock))
-    manifest = {
-        "settings": {"arm": arm.name, "asked": settings.model_dump(mode="json")},
-        "features": {"state": list(STATE), "told": list(HAND_FEATURES) if arm.told else []},
-        "trained": best.history,
-        "scores": {"validation": best.score, "at iteration": best.iteration, **best.measured},
-    }
-    tensors = {key: np.asarray(one, np.float32) for key, one in flatten(best.parameters).items()}
-    return Bundle(arm.name, WING, KIND, manifest, tensors)
-
-
-def _log(task: AdaptationTask) -> Replay | None:
-    """What the rule does, where a run begins with copying it."""
-    training = task.settings.training
-    if not training.needs_log:
-        return None
-    random = np.random.default_rng(split(task.settings.seed, "log"))
-
-    def noisy_rule(observation: NDArray[np.float32]) -> NDArray[np.float32]:
-        # A rule that never errs shows no way back.
-        answers = task.teacher(observation)
-        return np.clip(answers + random.normal(0, 0.3, answers.shape), -1, 1).astype(np.float32)
-
-    return recorded(task, noisy_rule, steps=_LOGGED_STEPS, seed=task.settings.seed)
-
-
-def fine_tuned(
-    arm: Arm,
-    start: Parameters | None,
-    settings: AwareSettings,
-    lives: Sequence[Life],
-    folder: str | Path,
-    *,
-    clock: Clock,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> tuple[NDArray[np.float64], Parameters]:
-    """One learner per service, side by side: mean reward of each episode [episodes, services], and all they
-    learned."""
-    task = AdaptationTask(settings, told=arm.told, lives=lives)
-    result = train_off_policy(
-        task, settings.training, folder, clock=clock, progress=progress, seed=seed, start=start
-    )
-    rows = RunFolder.open(folder, clock=clock).read_metrics()
-    return np.array([row["member_rewards"] for row in rows]), result.parameters
