@@ -80,9 +80,11 @@ def run_command(command: str, block: Block, document: Path, folder: Path) -> Non
 
 
 def marked(document: Path) -> Any:
-    """Keep documents that simulate hours of requests out of the run without compiling."""
-    marks = [pytest.mark.pods] if document.name == "pod-autoscaling.md" else []
-    return pytest.param(document, marks=marks, id=document.name)
+    """Keep documents that simulate services out of the run without compiling, where hours take minutes."""
+    text = document.read_text(encoding="utf-8")
+    run = [block for block in blocks(text) if block.language == "console" and not block.reason_not_run]
+    services = any("--app " in command for block in run for command in trimtab_commands(block.body))
+    return pytest.param(document, marks=[pytest.mark.pods] if services else [], id=document.name)
 
 
 @pytest.mark.parametrize("document", [marked(document) for document in DOCUMENTS])
