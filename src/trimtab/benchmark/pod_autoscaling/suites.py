@@ -25,6 +25,7 @@ from trimtab.pod_autoscaling.workload.presets import (
     find_trace,
     mean_rate_of,
 )
+from trimtab.pod_autoscaling.workload.starts import size_for
 from trimtab.rates.traces import Floats, RateTrace
 
 __all__ = [
@@ -97,13 +98,7 @@ def first_size(
     [12.0, 1.0, 512.0]
     """
     need = factor * mean_rate_of(settings, application) * application.cpu_s
-    pods = np.clip(
-        np.ceil(need / deployment.start_cpu - 1e-9), deployment.least_replicas, deployment.most_replicas
-    )
-    busy_mib = application.memory_mib + application.cache_mib
-    busy_mib += application.workers * application.memory_per_request_mib
-    memory_mib = min(max(deployment.start_memory_mib, busy_mib), deployment.most_memory_mib)
-    return np.array([pods, deployment.start_cpu, memory_mib])
+    return size_for(application, deployment, cores=need, pod_cpu=deployment.start_cpu)
 
 
 class ServiceSuite(Suite):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from trimtab.core.randomness import integers, split, uniform
 from trimtab.core.settings import Field, Settings
 from trimtab.pod_autoscaling.application import Application
@@ -15,6 +13,7 @@ from trimtab.pod_autoscaling.drift import STEADY, Change, Drift
 from trimtab.pod_autoscaling.problem import Floats
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import Part, TraceSettings, draw_trace
+from trimtab.pod_autoscaling.workload.starts import size_for
 from trimtab.rates.traces import RateTrace
 
 __all__ = ["Ground", "Service", "draw_services"]
@@ -97,12 +96,8 @@ def _first_size(
     off = 2.0 ** (ground.start_spread * (2 * _chance(seed, "start") - 1))
     need = off * ground.start_factor * rate * application.cpu_s
     pod = 2.0 ** (ground.start_spread * (2 * _chance(seed, "pod") - 1))
-    pods = np.clip(np.ceil(need / pod - 1e-9), deployment.least_replicas, deployment.most_replicas)
-    busy = application.memory_mib + application.cache_mib
-    busy += application.workers * application.memory_per_request_mib
     room = 2.0 ** (ground.start_spread * _chance(seed, "memory"))
-    memory = min(max(deployment.start_memory_mib, busy) * room, deployment.most_memory_mib)
-    return np.array([pods, pod, memory])
+    return size_for(application, deployment, cores=need, pod_cpu=pod, memory_factor=room)
 
 
 def _changed(seed: int, ground: Ground) -> Drift:

@@ -34,6 +34,7 @@ from trimtab.pod_autoscaling.rivals.simppo import Simppo
 from trimtab.pod_autoscaling.simulator.simulator import Simulator
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import TraceSettings, draw_trace
+from trimtab.pod_autoscaling.workload.starts import size_for
 from trimtab.rates.traces import RateTrace
 
 __all__ = ["RIVALS", "Practice", "practise"]
@@ -134,7 +135,7 @@ def _drawn(practice: Practice, number: int) -> _Ground:
         for place, one in enumerate(applications)
     ]
     sizes = [
-        _first_size(one, float(factor) * rate * one.cpu_s)
+        size_for(one, _DEPLOYMENT, cores=float(factor) * rate * one.cpu_s, pod_cpu=_DEPLOYMENT.start_cpu)
         for one, factor, rate in zip(applications, factors, rates, strict=True)
     ]
     return _Ground(applications, traces, [number * count + place for place in range(count)], np.stack(sizes))
@@ -143,14 +144,6 @@ def _drawn(practice: Practice, number: int) -> _Ground:
 def _between(span: tuple[float, float], draws: Floats) -> Floats:
     """Small and large as often, in proportion."""
     return span[0] * (span[1] / span[0]) ** draws
-
-
-def _first_size(application: Application, cores: float) -> Floats:
-    """Pods of one core for so many in all, with memory for as many requests as they work on."""
-    busy_mib = application.memory_mib + application.cache_mib
-    busy_mib += application.workers * application.memory_per_request_mib
-    memory_mib = max(_DEPLOYMENT.start_memory_mib, busy_mib)
-    return np.array([max(np.ceil(cores), 1.0), _DEPLOYMENT.start_cpu, memory_mib])
 
 
 def _explore(practice: Practice, number: int) -> float:
