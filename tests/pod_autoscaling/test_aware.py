@@ -278,6 +278,9 @@ def test_answers_are_gone_towards_step_by_step() -> None:
     decider._actor._parameters["actor"]["last"]["bias"] = np.full(3, -0.5, np.float32)
     second = decider.consider(snapshot_of(services)).action
     assert second[0].tolist() == pytest.approx([0.5 * np.tanh(0.5)] * 3, abs=0.01)
+    # Another service in its place: its first answer is taken as is.
+    third = decider.consider(snapshot_of(services, present=False)).action
+    assert third[0].tolist() == pytest.approx([-np.tanh(0.5)] * 3, abs=0.01)
 
 
 def test_a_context_is_of_what_was_lived_through() -> None:

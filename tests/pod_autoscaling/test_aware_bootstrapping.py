@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from benchmarks.pod_bootstrap import BEFORE, STEPS, counted, shares, times_more
+from tests.pod_autoscaling.cheap_services import cheap_settings
 
 from trimtab.control.bootstrap import BootstrapSettings, Phase, Thresholds
 from trimtab.core.errors import SettingsError
@@ -12,15 +13,11 @@ from trimtab.core.randomness import split
 from trimtab.learning.off_policy_settings import OffPolicySettings
 from trimtab.pod_autoscaling.aware.bootstrapping import Bootstrapper, BootstrappingSettings
 from trimtab.pod_autoscaling.aware.retraining import GivenServices, Lived
-from trimtab.pod_autoscaling.aware.services import Ground, draw_services
+from trimtab.pod_autoscaling.aware.services import draw_services
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings
-from trimtab.pod_autoscaling.deployment import Deployment
 
 pytestmark = pytest.mark.pods
 
-GROUND = Ground(
-    traces=("diurnal",), hours=2, least_cores=0.5, most_cores=1, most_rate=20, drift_share=0, start_spread=0
-)
 TRAINING = OffPolicySettings(
     hidden=(32,),
     batch=32,
@@ -34,13 +31,8 @@ TRAINING = OffPolicySettings(
     final_exploration=0.02,
     anchor=1.0,
 )
-SETTINGS = AwareSettings(
-    ground=GROUND,
-    deployment=Deployment(most_replicas=10),
-    actions="logratio3",
-    reward="aware",
-    training=TRAINING,
-)
+SETTINGS = cheap_settings(2, TRAINING)
+GROUND = SETTINGS.ground
 SERVICES = draw_services(GROUND, SETTINGS.deployment, (40, 41), "validation")
 OBSERVED, OFFLINE = 40, 7
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import jax
 import numpy as np
 import pytest
+from tests.pod_autoscaling.cheap_services import cheap_settings
 
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
@@ -19,17 +20,13 @@ from trimtab.pod_autoscaling.aware.retraining import (
     practice_services,
     retrained,
 )
-from trimtab.pod_autoscaling.aware.services import Ground, Service, draw_services
-from trimtab.pod_autoscaling.aware.task import AwareSettings, layout_of
-from trimtab.pod_autoscaling.deployment import Deployment
+from trimtab.pod_autoscaling.aware.services import Service, draw_services
+from trimtab.pod_autoscaling.aware.task import layout_of
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 
 pytestmark = pytest.mark.pods
 
-GROUND = Ground(
-    traces=("diurnal",), hours=0.5, least_cores=0.5, most_cores=1, most_rate=20, drift_share=0, start_spread=0
-)
 TRAINING = OffPolicySettings(
     hidden=(8,),
     batch=4,
@@ -42,13 +39,8 @@ TRAINING = OffPolicySettings(
     updates_per_step=0,
     members=2,
 )
-SETTINGS = AwareSettings(
-    ground=GROUND,
-    deployment=Deployment(most_replicas=10),
-    actions="logratio3",
-    reward="aware",
-    training=TRAINING,
-)
+SETTINGS = cheap_settings(0.5, TRAINING)
+GROUND = SETTINGS.ground
 
 
 def services(count: int = 2) -> list[Service]:

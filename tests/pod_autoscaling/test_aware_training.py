@@ -18,7 +18,7 @@ from trimtab.pod_autoscaling.aware.lessons import collect_lessons
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy
 from trimtab.pod_autoscaling.aware.profile import profile_of
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, AwareTask, check_settings
-from trimtab.pod_autoscaling.aware.training import SCORE, _loaded, copied_log, train_aware
+from trimtab.pod_autoscaling.aware.training import SCORE, copied_log, loaded_lessons, train_aware
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.workload.applications import make_application
 
@@ -162,7 +162,9 @@ def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_pa
     kept = sorted(path.name for path in (tmp_path / "run-lessons").iterdir())
     assert kept == ["round-1.safetensors", "round-2.safetensors"]
     task = AwareTask(settings)
-    logs = [copied_log(task, _loaded(path, task)) for path in sorted((tmp_path / "run-lessons").iterdir())]
+    logs = [
+        copied_log(task, loaded_lessons(path, task)) for path in sorted((tmp_path / "run-lessons").iterdir())
+    ]
     # Seven answers to each of six moments or more, at three prices each.
     assert all(len(log) >= 3 * 7 * 6 for log in logs)
     missing = settings.model_copy(update={"lessons_from": str(tmp_path / "nowhere")})

@@ -70,5 +70,5 @@ def refuse_other_network(name: str, had: Any, wanted: Any) -> None:
     if other:
         raise SettingsError(
             f"{name} has another network ({other}) than asked for; begin with the preset it was "
-            "trained with, or set network.* alike"
+            "trained with, or set what makes the network alike"
         )

@@ -26,7 +26,7 @@ class Design:
     networks: ActorCriticDesign
     encoder: ContextDesign | None = None
     actions: ActionKind = "around3"
-    """See `actions.ACTIONS`."""
+    """See `actions`."""
     reward: RewardKind = "lagrangian"
     utilisation_weight: float = 0.3
     memory_price: float = 0.12

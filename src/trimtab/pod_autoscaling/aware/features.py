@@ -87,9 +87,9 @@ _PRICE_RATE, _LARGEST_EXCESS = 0.01, 25.0
 _DAY_S = 86_400.0
 _LARGEST = 3.0
 
-
 _REMEMBERED = (
     "_action",
+    "_acted",
     "_killed",
     "_since",
     "_cores",

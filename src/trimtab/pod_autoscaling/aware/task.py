@@ -30,7 +30,7 @@ from trimtab.pod_autoscaling.episode import Episode
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import PodPolicy
 from trimtab.pod_autoscaling.simulator.simulator import Simulator, simulate_batch
-from trimtab.pod_autoscaling.workload.applications import make_application
+from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import TraceSettings, draw_trace
 
 __all__ = ["PRESETS", "AwareSettings", "AwareTask", "check_settings", "design_of", "layout_of"]
@@ -274,7 +274,8 @@ class AwareTask:
         settings = self.settings
         return {
             "design": self.design.as_manifest(),
-            "applications": list(settings.ground.applications) or ["643 synthetic applications"],
+            "applications": list(settings.ground.applications)
+            or [f"{len(application_names('training'))} synthetic applications"],
             "traces": list(settings.ground.traces),
             "ground": settings.ground.model_dump(mode="json"),
             "deployment": self._deployment.model_dump(mode="json"),

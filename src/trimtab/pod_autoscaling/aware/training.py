@@ -25,7 +25,15 @@ from trimtab.pod_autoscaling.aware.lessons import Actor, Lessons, collect_lesson
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy, make_bundle
 from trimtab.pod_autoscaling.aware.task import AwareSettings, AwareTask, design_of
 
-__all__ = ["ASKED_FOR", "SCORE", "bundle_of_run", "copied_log", "save_bundle_of_run", "train_aware"]
+__all__ = [
+    "ASKED_FOR",
+    "SCORE",
+    "bundle_of_run",
+    "copied_log",
+    "loaded_lessons",
+    "save_bundle_of_run",
+    "train_aware",
+]
 
 ASKED_FOR = "aware.toml"
 """The whole settings of a run; `settings.toml` beside it holds those of the algorithm alone."""
@@ -67,7 +75,7 @@ def train_aware(
                     )
                     actor = _actor(best_of_run(RunFolder.open(before, clock=clock)).parameters, task)
                 _collect(task, path, number, actor)
-            found.append(_loaded(path, task))
+            found.append(loaded_lessons(path, task))
             log = copied_log(task, Lessons.joined(found))
     elif settings.training.needs_log:
         log = recorded(task, task.teacher, steps=settings.logged_steps, seed=split(settings.seed, "log"))
@@ -107,7 +115,8 @@ def _collect(task: AwareTask, path: Path, number: int, actor: Actor | None) -> N
     save_tensors(path, lessons._asdict(), {"moments": str(settings.lessons)})
 
 
-def _loaded(path: Path, task: AwareTask) -> Lessons:
+def loaded_lessons(path: Path, task: AwareTask) -> Lessons:
+    """Lessons of an earlier run; those that this task would see otherwise are refused."""
     tensors = load_tensors(path)[0]
     if set(tensors) != set(Lessons._fields):
         raise SettingsError(f"{path}: these are no lessons; leave lessons_from out to collect some")
