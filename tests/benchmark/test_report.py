@@ -82,6 +82,7 @@ def test_the_page_holds_table_charts_notes_command_and_provenance(page: str) -> 
     assert [canvas["data-policy"] for canvas in canvases] == list(RULES)
     assert {canvas["data-tasks"] for canvas in canvases} == {"304"}
     assert "{{" not in page
+    assert re.search(r'id="comparison-caption">[^<]+[^.]\. Lower is better', page)
 
 
 def test_names_cannot_become_markup(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def page(report: Report) -> str:
         "title": escape(report.title),
         "headline": escape(headline(report.table)),
         "facts": _definitions(report.facts),
-        "caption": escape(report.table.caption),
+        # A caption need not be a sentence, and one follows it.
+        "caption": escape(f"{report.table.caption.rstrip('.')}.") if report.table.caption else "",
         "table": table_html(report.table, policies),
         "sections": "\n".join(
             section_html(section, place, policies) for place, section in enumerate(report.sections)
