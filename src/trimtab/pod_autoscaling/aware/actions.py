@@ -16,6 +16,7 @@ Bounds and steps of sizes are kept here; what a live service must be kept from b
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,17 @@ from trimtab.pod_autoscaling.aware.features import Observer, Seen
 from trimtab.pod_autoscaling.heuristics.hpa_vpa import HpaVpaDecider, hpa_vpa
 from trimtab.pod_autoscaling.problem import Floats, Services, Snapshot, nearest_allowed
 
-__all__ = ["ACTION_PARTS", "Actuator", "actuator_of"]
+__all__ = [
+    "ACTION_PARTS",
+    "HEADROOM",
+    "PERCENTILES",
+    "POD_CPU",
+    "RATIOS",
+    "TARGETS",
+    "Actuator",
+    "actuator_of",
+    "between",
+]
 
 Answers = NDArray[np.float32]
 
@@ -39,10 +50,13 @@ ACTION_PARTS: dict[ActionKind, tuple[str, ...]] = {
 }  # fmt: skip
 """What each kind of answer is made of."""
 
-_HEADROOM, _POD_CPU = 1.5, 4.0
-_REPLICA_RATIO, _SIZE_RATIO = 2.0, 1.5
+HEADROOM, POD_CPU = 1.5, 4.0
+"""Bases of ``around3``: work to prepare for, and cores of a pod, are multiplied by these to the answer."""
+RATIOS = (2.0, 1.5, 1.5)
+"""Bases of ``logratio3``: replicas, CPU, memory."""
+TARGETS, PERCENTILES = (30.0, 95.0), (0.5, 0.99)
+"""What answers of -1 and 1 mean for ``knobs2``."""
 _CPU_STEP, _MEMORY_STEP = 0.128, 128.0
-_TARGETS, _PERCENTILES = (30.0, 95.0), (0.5, 0.99)
 
 
 class Actuator:
@@ -63,7 +77,7 @@ class _AroundRule(Actuator):
 
     def sized(self, answers: Answers, snapshot: Snapshot, seen: Seen) -> Floats:
         headroom, rush, pod = np.moveaxis(answers.astype(np.float64), -1, 0)
-        more = _HEADROOM**headroom
+        more = HEADROOM**headroom
         rushed = np.where(rush > 0, seen.peak_cores, 0.0)
         now, lately = seen.measured.cores * more, seen.measured.cores_lately * more
         # In proportions between what is foreseen and the rush.
@@ -72,7 +86,7 @@ class _AroundRule(Actuator):
             cores=np.where(rushed > now, held, now),
             cores_lately=np.where(rushed > now, np.maximum(held, lately), lately),
         )
-        return self._rule.sized(snapshot, needed, calm_cpu=self._cpu * _POD_CPU**pod)
+        return self._rule.sized(snapshot, needed, calm_cpu=self._cpu * POD_CPU**pod)
 
     def taught(self, snapshot: Snapshot, seen: Seen) -> Answers:
         return np.zeros((len(seen.rule), len(ACTION_PARTS["around3"])), np.float32)
@@ -80,7 +94,7 @@ class _AroundRule(Actuator):
 
 class _Ratios(Actuator):
     def __init__(self, services: Services, design: Design, observer: Observer) -> None:
-        self._bases = np.array([_REPLICA_RATIO, _SIZE_RATIO, _SIZE_RATIO])
+        self._bases = np.array(RATIOS)
 
     def sized(self, answers: Answers, snapshot: Snapshot, seen: Seen) -> Floats:
         wanted = snapshot.size * self._bases ** answers.astype(np.float64)
@@ -114,17 +128,21 @@ class _Knobs(Actuator):
         self._rule = HpaVpaDecider(services, hpa_vpa().values)
         usual = hpa_vpa().values
         self._taught = np.array(
-            [_share(usual["target"], _TARGETS), _share(usual["percentile"], _PERCENTILES)], np.float32
+            [_share(usual["target"], TARGETS), _share(usual["percentile"], PERCENTILES)], np.float32
         )
 
     def sized(self, answers: Answers, snapshot: Snapshot, seen: Seen) -> Floats:
-        share = (np.clip(answers.astype(np.float64), -1, 1) + 1) / 2
-        targets = _TARGETS[0] + share[:, 0] * (_TARGETS[1] - _TARGETS[0])
-        percentiles = _PERCENTILES[0] + share[:, 1] * (_PERCENTILES[1] - _PERCENTILES[0])
-        return self._rule.decide(snapshot, targets=np.round(targets), percentiles=percentiles)
+        target, percentile = np.moveaxis(np.clip(answers.astype(np.float64), -1, 1), -1, 0)
+        targets, percentiles = np.round(between(TARGETS, target)), between(PERCENTILES, percentile)
+        return self._rule.decide(snapshot, targets=targets, percentiles=percentiles)
 
     def taught(self, snapshot: Snapshot, seen: Seen) -> Answers:
         return np.tile(self._taught, (len(seen.rule), 1))
+
+
+def between(span: tuple[float, float], place: Any) -> Any:
+    """The value at a place of a span, of which -1 and 1 are the ends; `_share` is the way back."""
+    return span[0] + (place + 1) / 2 * (span[1] - span[0])
 
 
 def _share(value: float, span: tuple[float, float]) -> float:

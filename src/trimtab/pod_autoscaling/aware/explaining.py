@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from trimtab.core.errors import ActionError
 from trimtab.networks.actor_critic import actor_actions
 from trimtab.pod_autoscaling.application import Application
-from trimtab.pod_autoscaling.aware.actions import ACTION_PARTS, actuator_of
+from trimtab.pod_autoscaling.aware.actions import (
+    ACTION_PARTS,
+    HEADROOM,
+    PERCENTILES,
+    POD_CPU,
+    RATIOS,
+    TARGETS,
+    actuator_of,
+    between,
+)
 from trimtab.pod_autoscaling.aware.design import Design
 from trimtab.pod_autoscaling.aware.features import Observer, Seen, numbers_of
 from trimtab.pod_autoscaling.aware.policy import Considered, LearnedPolicy
@@ -168,17 +177,16 @@ def _parts(design: Design, thought: Considered, snapshot: Snapshot) -> list[Part
 def _around_rule(answers: list[float], design: Design, seen: Seen, services: Services) -> list[str]:
     headroom, rush, pod = answers
     held = f"{max(rush, 0.0):.0%} of the way to the {_told(seen.peak_cores[0])} cores of past rushes"
-    cores = min(design.base_cpu * 4.0**pod, float(services.most[0, CPU]))
+    cores = min(design.base_cpu * POD_CPU**pod, float(services.most[0, CPU]))
     return [
-        f"work to prepare for times {1.5**headroom:.2f}",
+        f"work to prepare for times {HEADROOM**headroom:.2f}",
         held if rush > 0 else "past rushes are let go",
         f"calm pods of {cores:.2f} cores",
     ]
 
 
 def _ratios(answers: list[float], design: Design, seen: Seen, services: Services) -> list[str]:
-    bases = (2.0, 1.5, 1.5)
-    return [f"times {base**answer:.2f}" for base, answer in zip(bases, answers, strict=True)]
+    return [f"times {base**answer:.2f}" for base, answer in zip(RATIOS, answers, strict=True)]
 
 
 def _steps(answers: list[float], design: Design, seen: Seen, services: Services) -> list[str]:
@@ -186,11 +194,10 @@ def _steps(answers: list[float], design: Design, seen: Seen, services: Services)
 
 
 def _knobs(answers: list[float], design: Design, seen: Seen, services: Services) -> list[str]:
-    target, percentile = ((min(max(answer, -1.0), 1.0) + 1) / 2 for answer in answers)
-    return [f"{round(30 + 65 * target)} %", f"{0.5 + 0.49 * percentile:.2f}"]
+    target, percentile = (min(max(answer, -1.0), 1.0) for answer in answers)
+    return [f"{round(between(TARGETS, target))} %", f"{between(PERCENTILES, percentile):.2f}"]
 
 
-# The numbers are those of `actions`, and a test asks there.
 _MEANINGS: dict[str, Callable[[list[float], Design, Seen, Services], list[str]]] = {
     "around3": _around_rule,
     "logratio3": _ratios,
