@@ -1,5 +1,7 @@
 """What the rule `multi` remembers: how many requests a pod bears, and the worst that memory was."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.pod_autoscaling.snapshots import services_of, snapshot_of
@@ -14,7 +16,7 @@ from trimtab.pod_autoscaling.workload.applications import make_application
 RATE = np.array([100.0])
 
 
-def lived(late: float = 0.0, *, inside: float = 20.0, cpu: float = 2.0, **given: float) -> Snapshot:
+def lived(late: float = 0.0, *, inside: float = 20.0, cpu: float = 2.0, **given: Any) -> Snapshot:
     """Four pods of a core each; half of their CPU is to spare."""
     return snapshot_of(services_of(1), late=late, in_flight=inside, cpu=cpu, latency_s=0.2, **given)
 
@@ -31,6 +33,14 @@ def test_late_requests_with_cpu_to_spare_mean_that_pods_are_crowded() -> None:
     # 100/s that stay 0.2 s each are 20 inside; 0.75 x 16 = 12 may be in a pod.
     assert wanted == 2
     assert crowding.pods(lived(), np.array([240.0]))[0] == 4
+
+
+def test_half_of_what_pods_work_on_in_trouble_may_be_inside() -> None:
+    crowding = Crowding(1)
+    crowding.pods(lived(inside=16.0), RATE)  # 4 in each pod, and all was well
+    # 400/s are finished all the same, 100/s by each pod, of 0.2 s each: 20 are at work, and 10 may be inside.
+    crowding.pods(lived(late=0.3, inside=400.0, rate=400.0), RATE)
+    assert crowding.pods(lived(), np.array([390.0]))[0] == 8
 
 
 @pytest.mark.parametrize(
@@ -63,6 +73,48 @@ def test_the_worst_of_memory_fades_slowly() -> None:
         kept = crowding.memory(lived(), np.array([100.0]))
     assert kept[0] == pytest.approx(400 * 0.9985**240)
     assert np.isnan(Crowding(1).memory(lived(), np.array([np.nan]))[0])
+
+
+def test_what_was_wanted_of_memory_fades_slowly() -> None:
+    crowding, calm = Crowding(1), np.array([300.0])
+    rising, falling = lived(memory=np.arange(20.0)), lived(memory=np.arange(20.0)[::-1])
+    # The first counts as it is; after that, what is wanted after a rise counts only while there is one.
+    assert crowding.wanted_memory(falling, np.array([800.0]), calm)[0] == 800
+    assert crowding.wanted_memory(falling, np.array([900.0]), calm)[0] == pytest.approx(800 * 0.9985)
+    assert crowding.wanted_memory(rising, np.array([900.0]), calm)[0] == 900
+    begun = np.array([[False] * 19 + [True]])
+    assert crowding.wanted_memory(lived(present=begun), np.array([100.0]), np.array([90.0]))[0] == 100
+
+
+FULL = {"failed": np.array([[0.0] * 19 + [0.05]]), "memory": 400.0}
+
+
+def test_pods_that_refuse_requests_are_full() -> None:
+    crowding, peak = Crowding(1), np.array([410.0])
+    assert np.isinf(crowding.full_memory(lived(), peak)[0])
+    assert crowding.full_memory(lived(**FULL), peak)[0] == 410
+    # It fades; and more than full was full.
+    assert crowding.full_memory(lived(), np.array([300.0]))[0] == pytest.approx(410 * 1.0002)
+    assert crowding.full_memory(lived(), np.array([450.0]))[0] == 450
+    # Whoever was killed was not full, and another service is not known yet.
+    assert np.isinf(crowding.full_memory(lived(kills=1.0), peak)[0])
+    crowding.full_memory(lived(**FULL), peak)
+    assert np.isinf(crowding.full_memory(lived(present=np.array([[False] * 19 + [True]])), peak)[0])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"failed": 0.05},
+        {"memory": 300.0},
+        {"memory": 490.0},
+        {"kills": np.array([[0.0] * 17 + [1.0, 0.0, 0.0]])},
+        {"complete": False},
+    ],
+    ids=["as many as ever", "not near the worst", "near the limit", "a pod was killed", "metrics missing"],
+)
+def test_other_failures_do_not_mean_that_pods_are_full(given: dict) -> None:
+    assert np.isinf(Crowding(1).full_memory(lived(**FULL | given), np.array([490.0]))[0])
 
 
 def test_copies_remember_their_rows() -> None:

@@ -73,20 +73,28 @@ def test_pods_go_when_fewer_are_enough_for_the_last_five_minutes() -> None:
     # 6 cores in 6 pods: three pods of 2.7 cores hold them. At most a third of six goes at a time: four
     # stay, which must be large enough first. They wait as 3 of L cores do: with L = 1.732 they are busy for
     # 86.6 %, and 0.866^(√(2 · 6.2) - 1) / (5.2 · 0.134) is 1.
-    replicas, cpu, memory = decided(textbook((6, 1.2, 208)))
-    assert (replicas, memory) == (6, 208)
+    replicas, cpu, memory = decided(textbook((6, 1.2, 304)))
+    assert (replicas, memory) == (6, 304)
     assert cpu == pytest.approx(1.732, abs=0.015)
-    assert decided(textbook((6, 1.68, 208)))[0] == 4
+    assert decided(textbook((6, 1.68, 304)))[0] == 4
     # Not while a resize is under way, nor when five minutes ago there was twice as much.
-    assert decided(textbook((6, 1.68, 208), resizing=True))[0] == 6
+    assert decided(textbook((6, 1.68, 304), resizing=True))[0] == 6
     rate = np.array([600.0] * 2 + [300.0] * 18)
-    assert decided(textbook((6, 1.68, 208), came=rate))[0] == 6
+    assert decided(textbook((6, 1.68, 304), came=rate))[0] == 6
 
 
 def test_before_pods_go_there_is_memory_for_what_they_leave_to_the_others() -> None:
-    # 140 MiB · 1.15 = 161 for six; four get 1.5 times the requests, and half of it may be for these: 201.
-    assert decided(textbook((6, 1.68, 176)))[::2] == [6, 208]
-    assert decided(textbook((6, 1.68, 208)))[::2] == [4, 208]
+    # 140 MiB · 1.15 + 80 = 241 for six; four get 1.5 times the requests, and half of it may be for these:
+    # 301, in steps of 16 MiB 304.
+    assert decided(textbook((6, 1.68, 176)))[::2] == [6, 304]
+    assert decided(textbook((6, 1.68, 304)))[::2] == [4, 304]
+
+
+def test_pods_go_though_the_step_of_memory_below_was_nearer() -> None:
+    # 138 MiB · 1.15 + 80 = 238.7, for four 298.4: in steps of 16 MiB 304 (288 is farther); for 134 MiB it is
+    # 292.6, and 288 is nearer. Pods of 288 are as large as they were asked to be.
+    assert decided(textbook((6, 1.68, 240), memory=134.0))[::2] == [6, 288]
+    assert decided(textbook((6, 1.68, 288), memory=134.0))[::2] == [4, 288]
 
 
 def test_what_waits_is_worked_off_within_an_interval() -> None:
@@ -104,15 +112,43 @@ def test_small_services_get_less_than_a_core() -> None:
 
 
 def test_memory_is_the_peak_with_a_margin_and_a_reserve() -> None:
-    # A peak of 180 where 140 is usual (142 in the mean): 1.15 · 180 + 2 · 38 = 283. More at once.
-    memory = np.array([140.0] * 10 + [180.0] + [140.0] * 9)
-    assert decided(textbook((2, 3.3, 256), memory=memory))[2] == 288
-    # Less slowly: 1.15 · 140 = 161, from 640 the middle in proportion is 321; and only after five minutes.
-    assert decided(textbook((2, 3.3, 640)))[2] == 320
+    # A peak of 200 where 140 is usual (143 in the mean): 1.15 · 200 + 2 · 57 = 344. More at once.
+    memory = np.array([140.0] * 10 + [200.0] + [140.0] * 9)
+    assert decided(textbook((2, 3.3, 256), memory=memory))[2] == 352
+    # In calm the reserve is 80 MiB: 1.15 · 140 + 80 = 241. Less slowly: from 640 the middle in
+    # proportion is 393; and only after five minutes.
+    assert decided(textbook((2, 3.3, 640)))[2] == 400
     limits = np.array([1024.0] * 2 + [640.0] * 18)
     assert decided(textbook((2, 3.3, 640), memory_limit=limits))[2] == 640
     # Not for less than a tenth.
-    assert decided(textbook((2, 3.3, 176)))[2] == 176
+    assert decided(textbook((2, 3.3, 256)))[2] == 256
+    # No more reserve than 0.85 of the peak: twice 400, where 100 is usual (115); a margin alone is one too.
+    rush = np.array([100.0] * 19 + [400.0])
+    assert decided(textbook((2, 3.3, 512), memory=rush))[2] == 800
+    assert decided(textbook((2, 3.3, 256), memory=rush), "multi:reserve=0")[2] == 464
+
+
+def test_memory_does_not_grow_while_its_use_falls() -> None:
+    # Five minutes of 300 MiB move out of sight, and the usual of the last five minutes falls to 140.
+    decider, seen = multi().begin(ONE), [300.0] * 20 + [140.0] * 220
+    wanted = [
+        decider.decide(textbook((2, 3.3, 640), memory=np.array(seen[first : first + 20])))[0, 2]
+        for first in range(220)
+    ]
+    assert wanted == sorted(wanted, reverse=True)
+    assert wanted[-1] < wanted[0]
+
+
+def test_a_full_pod_needs_no_reserve() -> None:
+    decider = multi().begin(ONE)
+    failed = np.array([0.0] * 19 + [0.2])
+    rush = np.array([100.0] * 19 + [400.0])
+    # 1.05 · 400 and not 800; of 1024 MiB what is above goes at once, without waiting for five minutes.
+    full = textbook((2, 3.3, 1024), memory=rush, failed=failed, memory_limit=np.full(20, 900.0))
+    assert decider.decide(full)[0, 2] == 416
+    assert decider.decide(textbook((2, 3.3, 416), memory=rush))[0, 2] == 416
+    # Unless a pod was killed all the same: then what was wanted is, 799 by now.
+    assert decider.decide(textbook((2, 3.3, 416), memory=rush, kills=1.0))[0, 2] == 800
 
 
 def test_after_a_kill_there_is_more_than_there_was() -> None:
@@ -125,7 +161,7 @@ def test_pods_that_are_restarted_for_it_keep_their_cpu_and_memory() -> None:
     # About nine single cores: 6 / (0.7 · 1). Nine pods of 0.89 cores are busy for 75 %: work takes 22.5 ms,
     # and with a wait of 0.75^1.83 / (3 · 0.25) = 0.79 it is 40 ms. 6 / 0.75 is 8.03 for the rounding: nine.
     assert decided(textbook((10, 1.0, 640)), "multi:in_place=0") == [9, 1.0, 640]
-    assert decided(textbook((7, 1.0, 100)), "multi:in_place=0") == [9, 1.0, 160]
+    assert decided(textbook((7, 1.0, 100)), "multi:in_place=0") == [9, 1.0, 240]
 
 
 def test_where_a_node_refuses_pods_they_become_smaller_and_more() -> None:

@@ -4,8 +4,9 @@ What a request costs is estimated from CPU used and requests finished, how busy 
 latency (`headroom`), what will come from what came (`forecasts`). Work is put on few large pods rather than
 many small ones, because large pods share their cores among more requests, and because the CPU of a running
 pod can be changed in seconds while a new pod takes long to start: so replicas follow slowly what the last
-minutes needed, and the CPU of pods follows every interval. Memory is the recent peak and a margin, cut
-slowly.
+minutes needed, and the CPU of pods follows every interval. Memory is the recent peak, a margin and a reserve
+for worse, the most of which is remembered for hours, but no more than a pod held that was so full that it
+refused requests; it is cut slowly.
 
 Large pods are better only as long as they have workers for all the requests inside, threads or connections
 that no metric counts. Where requests were late while CPU was to spare, fewer are let into a pod from then on
@@ -51,6 +52,12 @@ _UP, _DOWN = 1.02, 0.95
 # Memory that was the same for so long may be cut, if by a tenth at least, halfway (in proportion) to what is
 # needed: from 512 MiB to 150 it takes 20 minutes.
 _SETTLED_S, _WORTH_CUTTING = 300.0, 0.9
+# With the usual settings the reserve is at least so much, and no more than this share of the peak: a calm pod
+# of 100 MiB gets 195, one that rose from 100 to 400 gets 800 until it is known what a full one holds.
+_USUAL_MARGIN, _USUAL_RESERVE = 1.15, 2.0
+_LEAST_RESERVE_MIB, _MOST_RESERVE = 80.0, 0.85
+# Metrics are a percent off; and memory that leaks is noticed before it is so much more.
+_FULL_MARGIN = 1.05
 # After a kill, as Kubernetes' vertical autoscaler: a fifth more, and at least 100 MiB.
 _KILL_FACTOR, _KILL_MIB = 1.2, 100.0
 # Where a node refuses pods of this size, smaller ones may fit.
@@ -97,7 +104,7 @@ def multi() -> Rule:
             ),
             Parameter(
                 "margin",
-                1.15,
+                _USUAL_MARGIN,
                 "memory of a pod over its recent peak",
                 (1.1, 1.15, 1.25, 1.5),
                 low=1.0,
@@ -105,8 +112,8 @@ def multi() -> Rule:
             ),
             Parameter(
                 "reserve",
-                2.0,
-                "times what the peak is above the usual, of memory on top",
+                _USUAL_RESERVE,
+                "times what the peak is above the usual, of memory on top, until a full pod was seen",
                 (0, 1, 2, 4, 6),
                 low=0.0,
                 high=100.0,
@@ -124,13 +131,15 @@ def multi() -> Rule:
 
 
 class Measured(NamedTuple):
-    """What the size is made from, [E] each; NaN: nobody knows. Slack, cpu, margin and reserve come later."""
+    """What the size is made from, [E] each; NaN: nobody knows. Slack and cpu come later."""
 
     behaviour: Behaviour
     cores: Floats  # work to prepare for now
     cores_lately: Floats  # the most in the last minutes, and not less than now
     memory: Floats  # MiB that a pod needed at most
     memory_usual: Floats  # MiB of its peak in an average interval
+    memory_wanted: Floats  # MiB that it should have had at most, with margin and reserve
+    memory_full: Floats  # MiB of a pod that refuses requests: it never needs more; infinite: nobody knows
     pods: Floats  # at least so many, lest requests wait inside them; 0: no such limit is known
 
 
@@ -162,10 +171,13 @@ class MultiDecider:
         keep = min(intervals_in(self._keep_pods_s, interval_s), history)
         highest = np.where(counts, samples.rate, 0.0)[:, -keep:].max(1)
         lately = np.where(cores == 0, highest * _or_zero(work_s), np.maximum(cores, highest * work_s))
-        peak, usual = _memory_used(snapshot)
-        peak = self.crowding.memory(snapshot, peak)
+        lately_mib, usual = _memory_used(snapshot)
+        peak = self.crowding.memory(snapshot, lately_mib)
+        risen, calm = (self._with_reserve(lately_mib, before) for before in (usual, lately_mib))
+        wanted = self.crowding.wanted_memory(snapshot, risen, calm)
+        full = self.crowding.full_memory(snapshot, peak)
         pods = self.crowding.pods(snapshot, np.where(np.isnan(coming), highest, np.maximum(coming, highest)))
-        return Measured(_behaviour(snapshot, work_s), cores, lately, peak, usual, pods)
+        return Measured(_behaviour(snapshot, work_s), cores, lately, peak, usual, wanted, full, pods)
 
     def sized(self, snapshot: Snapshot, measured: Measured, *, calm_cpu: Floats | None = None) -> Floats:
         """The size, from what is needed; in pods of `calm_cpu` cores, [E], instead of the rule's."""
@@ -191,8 +203,9 @@ class MultiDecider:
         share = self._utilisation(snapshot, measured, measured.cores, carrying)
         cpu = measured.cores / (share * carrying)
         cpu = np.minimum(np.where((cpu > _UP * has) | (cpu < _DOWN * has), cpu, has), most_cpu)
-        # Before pods go, those that stay are made large enough.
-        small = (has < _DOWN * cpu) | (size[:, MEMORY] < memory) | snapshot.resizing
+        rounded = size_of(snapshot, memory=memory)[:, MEMORY]
+        # Before pods go, those that stay are made large enough, as far as steps and bounds of sizes allow.
+        small = (has < _DOWN * cpu) | (size[:, MEMORY] < rounded) | snapshot.resizing
         return size_of(snapshot, replicas=np.where(fewer & small, present, wanted), cpu=cpu, memory=memory)
 
     def _utilisation(self, snapshot: Snapshot, measured: Measured, cores: Floats, pods: Floats) -> Floats:
@@ -203,21 +216,34 @@ class MultiDecider:
         share = busiest(measured.behaviour, limit_s, work, pods, least=least, most=_MOST_UTILISATION)
         return np.where(np.isnan(share), _FIRST_UTILISATION, share)
 
+    def _with_reserve(self, peak: Floats, usual: Floats) -> Floats:
+        """MiB that a pod should have after minutes like these, [E]."""
+        times = self._reserve / _USUAL_RESERVE
+        most = _MOST_RESERVE * times * peak
+        least = np.minimum(_LEAST_RESERVE_MIB * np.minimum(times, 1.0), most)
+        wanted = self._margin * peak + np.minimum(self._reserve * (peak - usual), most)
+        # Whoever has a larger margin has that much of the least reserve already.
+        return np.maximum(wanted, np.minimum(self._margin, _USUAL_MARGIN) * peak + least)
+
     def _memory(self, snapshot: Snapshot, measured: Measured, crowding: Floats) -> Floats:
         """MiB of a pod that gets `crowding` times as many requests; as it is where nobody knows."""
         present = snapshot.size[:, MEMORY]
-        needed = self._margin * measured.memory + self._reserve * (measured.memory - measured.memory_usual)
         # Half of what pods hold may be for requests.
-        needed = needed * (0.5 + 0.5 * crowding)
+        needed = measured.memory_wanted * (0.5 + 0.5 * crowding)
         killed = _after_kills(snapshot)
         needed = np.where(killed > 0, np.fmax(needed, killed), needed)
+        most = _FULL_MARGIN * measured.memory_full
+        needed = np.minimum(needed, most)
+        if not self._in_place:
+            return np.where(needed > present, needed, present)
         limits, lived = snapshot.samples.memory_limit, snapshot.samples.present
         count = min(intervals_in(_SETTLED_S, snapshot.interval_s), limits.shape[1])
         settled = (lived & (limits == present[:, None]))[:, -count:].all(1)
-        cut = (
-            settled & (needed < _WORTH_CUTTING * present) if self._in_place else np.zeros(len(present), bool)
-        )
-        return np.where(needed > present, needed, np.where(cut, np.sqrt(needed * present), present))
+        cut = settled & (needed < _WORTH_CUTTING * present)
+        slowly = np.where(cut, np.sqrt(needed * present), present)
+        # What not even a full pod needs goes at once.
+        slowly = np.where(most < _WORTH_CUTTING * present, most, slowly)
+        return np.where(needed > present, needed, slowly)
 
 
 def _about(measured: Measured, largest: Floats) -> Floats:
