@@ -6,7 +6,7 @@ folder that holds it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class _Trained:
             )
         policy = self.kinds.load(bundle.kind)(bundle)
         # What a user writes to get it, so that two runs of one preset are told apart in a table.
+        if is_dataclass(policy):
+            return replace(policy, name=self.name)  # pyright: ignore[reportArgumentType, reportCallIssue]
         policy.name = self.name
         return policy
 

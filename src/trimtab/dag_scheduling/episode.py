@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.step_functions import count_over_time
+
 __all__ = ["METRICS", "Episode", "TaskLog", "jobs_in_system"]
 
 
@@ -82,9 +84,4 @@ METRICS: dict[str, str] = {
 
 def jobs_in_system(episode: Episode) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Times and the number of unfinished jobs from each of them on (a step function)."""
-    times = np.concatenate([episode.arrival_ms, episode.completion_ms])
-    change = np.repeat([1, -1], [len(episode.arrival_ms), len(episode.completion_ms)])
-    order = np.argsort(times, kind="stable")
-    moments, last = np.unique(times[order][::-1], return_index=True)
-    level = np.cumsum(change[order])[::-1][last]
-    return moments, level
+    return count_over_time(episode.arrival_ms, episode.completion_ms)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.array_file import Provenance, load_arrays, save_arrays
 from trimtab.core.errors import WorkloadError
 
 __all__ = ["DAY_S", "Flags", "Floats", "Provenance", "RateTrace", "load_trace", "save_trace"]
@@ -24,14 +22,6 @@ FORMER_FORMAT = "trimtab-stream-trace"
 """Of files from the time when only streams had traces; the rest of such a file is the same."""
 VERSION = 1
 DAY_S = 86_400
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where a trace comes from: enough to make it again."""
-
-    source: str
-    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,36 +104,25 @@ class RateTrace:
 def save_trace(trace: RateTrace, path: Path) -> None:
     """Write a trace as one file: the rates plus a JSON header, no pickle."""
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "step_s": trace.step_s,
         "start_s": trace.start_s,
         "provenance": asdict(trace.provenance),
     }
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, header=np.array(json.dumps(header)), rates=trace.rates)
-    partial.replace(path)
+    save_arrays(path, {"rates": trace.rates}, header, form=FORMAT, version=VERSION)
 
 
 def load_trace(path: Path) -> RateTrace:
     """Read a trace file, or say in one line why it cannot be read."""
+    arrays, header = load_arrays(
+        path,
+        form=FORMAT,
+        version=VERSION,
+        what="trace",
+        formers=(FORMER_FORMAT,),
+        way_out="import it again",
+    )
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            header = json.loads(str(archive["header"]))
-            rates = archive["rates"].astype(np.float64)
-    except FileNotFoundError:
-        raise WorkloadError(f"{path}: no such file; `trimtab import` writes trace files") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        raise WorkloadError(f"{path}: not a trace file; `trimtab import` writes them") from None
-    if not isinstance(header, dict):
-        raise WorkloadError(f"{path}: not a trace file; `trimtab import` writes them")
-    if header.get("format") not in (FORMAT, FORMER_FORMAT) or header.get("version") != VERSION:
-        raise WorkloadError(
-            f"{path}: format {header.get('format')!r} version {header.get('version')}, expected "
-            f"{FORMAT!r} version {VERSION}; import it again"
-        )
-    try:
+        rates = arrays["rates"].astype(np.float64)
         provenance = Provenance(**header["provenance"])
         return RateTrace(rates, float(header["step_s"]), provenance, start_s=float(header["start_s"]))
     except (KeyError, TypeError, ValueError) as problem:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.array_file import Provenance, load_arrays, save_arrays
 from trimtab.core.errors import WorkloadError
 from trimtab.core.randomness import exponential, integers, split
 from trimtab.dag_scheduling.workload.profile import Profile
@@ -19,14 +17,6 @@ __all__ = ["Provenance", "Workload", "batch", "load_workload", "poisson", "save_
 
 FORMAT = "trimtab-dag-workload"
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where a workload comes from: enough to make it again."""
-
-    source: str
-    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,35 +113,16 @@ def save_workload(workload: Workload, path: Path) -> None:
         "arrival_ms": workload.arrival_ms,
     }
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "names": profile.names,
         "stage_names": profile.stage_names,
         "provenance": asdict(workload.provenance),
     }
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
-    partial.replace(path)
+    save_arrays(path, arrays, header, form=FORMAT, version=VERSION)
 
 
 def load_workload(path: Path) -> Workload:
     """Read a workload file, or say in one line why it cannot be read."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        header = json.loads(str(arrays.pop("header")))
-    except FileNotFoundError:
-        raise WorkloadError(f"{path}: no such file; `trimtab import` writes workload files") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
-        raise WorkloadError(
-            f"{path}: not a workload file ({problem}); `trimtab import` writes them"
-        ) from None
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
-        raise WorkloadError(
-            f"{path}: format {header.get('format')!r} version {header.get('version')}, expected "
-            f"{FORMAT!r} version {VERSION}; import the history again"
-        )
+    arrays, header = load_arrays(path, form=FORMAT, version=VERSION, what="workload")
     template, arrival_ms = arrays.pop("template"), arrays.pop("arrival_ms")
     profile = Profile(names=tuple(header["names"]), stage_names=tuple(header["stage_names"]), **arrays)
     return Workload(profile, template, arrival_ms, Provenance(**header["provenance"]))

@@ -1,0 +1,36 @@
+"""Arrays on disk with a header: what is refused, and in which words."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trimtab.core.array_file import load_arrays, save_arrays
+from trimtab.core.errors import WorkloadError
+
+
+def test_arrays_and_header_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.file"
+    save_arrays(path, {"x": np.arange(3)}, {"names": ["a"]}, form="mine", version=2)
+    arrays, header = load_arrays(path, form="mine", version=2, what="test")
+    assert arrays["x"].tolist() == [0, 1, 2]
+    assert header == {"format": "mine", "version": 2, "names": ["a"]}
+    assert [one.name for one in tmp_path.iterdir()] == ["a.file"]
+
+
+def test_a_former_name_of_the_format_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.file"
+    save_arrays(path, {}, {}, form="old", version=1)
+    assert load_arrays(path, form="new", version=1, what="test", formers=("old",))[1]["format"] == "old"
+    with pytest.raises(
+        WorkloadError, match="format 'old' version 1, expected 'new' version 1; import it again"
+    ):
+        load_arrays(path, form="new", version=1, what="test", way_out="import it again")
+
+
+def test_a_header_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.file"
+    with path.open("wb") as file:
+        np.savez_compressed(file, header=np.array("[]"))
+    with pytest.raises(WorkloadError, match=r"a\.file: not a test file \(no header\)"):
+        load_arrays(path, form="new", version=1, what="test")
