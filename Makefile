@@ -18,6 +18,7 @@ demo: $(VENV)/.demo-ready  ## Compare schedulers and autoscalers on embedded wor
 	$(BIN)/trimtab demo dag $(ARGS)
 	$(BIN)/trimtab demo stream $(ARGS)
 	$(BIN)/trimtab demo pod $(ARGS)
+	$(BIN)/trimtab demo gpu $(ARGS)
 
 test: $(VENV)/.dev-ready system  ## Run every test (two workers). Narrow it with ARGS="-k words".
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)

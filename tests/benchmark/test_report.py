@@ -188,9 +188,10 @@ def test_an_empty_array_survives() -> None:
     assert unpack(pack(np.zeros(0, np.int64))).tolist() == []
 
 
-def test_numbers_beyond_32_bits_are_refused() -> None:
-    with pytest.raises(TrimtabError, match="24 days"):
-        pack(np.array([2**31]))
+def test_weeks_in_milliseconds_are_kept_exactly_and_more_is_refused() -> None:
+    assert unpack(pack(np.array([2**31, 2**53]))).tolist() == [2**31, 2**53]
+    with pytest.raises(TrimtabError, match="2\\^53"):
+        pack(np.array([2**53 + 1]))
 
 
 # --- table and words --------------------------------------------------------------------------

@@ -34,6 +34,7 @@ FIRST_TEST_SEED = 1_000_000
 SEEDS_PER_DRAW = 100_000
 
 _DAG = "trimtab.benchmark.dag_scheduling.suites"
+_GPU = "trimtab.benchmark.gpu_scheduling.suites"
 _POD = "trimtab.benchmark.pod_autoscaling.suites"
 _STREAM = "trimtab.benchmark.stream_autoscaling.suites"
 
@@ -44,6 +45,11 @@ SUITES: Registry[type[Suite]] = Registry(
         "dag/decima": f"{_DAG}:DecimaSuite",
         "dag/multi-resource": f"{_DAG}:MultiResourceSuite",
         "dag/stream": f"{_DAG}:StreamSuite",
+        "gpu/das-large": f"{_GPU}:DasLargeSuite",
+        "gpu/das-medium": f"{_GPU}:DasMediumSuite",
+        "gpu/das-small": f"{_GPU}:DasSmallSuite",
+        "gpu/oracle-small": f"{_GPU}:OracleSmallSuite",
+        "gpu/predicted-small": f"{_GPU}:PredictedSmallSuite",
         "pod/services": f"{_POD}:ServicesSuite",
         "pod/unseen": f"{_POD}:UnseenSuite",
         "stream/jobs": f"{_STREAM}:JobsSuite",
@@ -159,6 +165,10 @@ class Suite(Settings):
     ) -> list[list[Any]]:
         """Whole episodes, by policy and seed; `record` keeps what pictures need."""
         raise NotImplementedError
+
+    def admits(self, policy: Any) -> bool:
+        """Whether a policy may play here; one that needs to know more than is told may not."""
+        return True
 
     def check(self) -> None:
         """Refuse unknown workloads before anything is made or compiled."""

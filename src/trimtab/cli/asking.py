@@ -28,6 +28,17 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     },
     "stream": {"job": "jobs", "trace": "trace.name", "load": "trace.load"},
     "pod": {"app": "applications", "trace": "traces", "hours": "hours"},
+    "gpu": {
+        "workload": "workload.name",
+        "cluster": "cluster",
+        "jobs": "workload.jobs",
+        "arrivals": "workload.arrivals",
+        "load": "workload.load",
+        "information": "cluster.information",
+        "round_s": "cluster.round_s",
+        "noise": "cluster.noise",
+        "drift": "cluster.drift",
+    },
 }
 # Fields that hold several, written with commas.
 LISTS = ("jobs", "applications", "traces")
@@ -40,13 +51,13 @@ class SuiteFlags:
     """Changes to a suite; the name ``*`` makes every field a flag of the verb. None: not given."""
 
     workload: str | None = None
-    """dag: name or workload file instead of the suite's own."""
+    """dag, gpu: name or workload file instead of the suite's own."""
     jobs: int | None = None
-    """dag: jobs per episode."""
+    """dag, gpu: jobs per episode."""
     executors: int | None = None
     """dag: size of the cluster."""
-    arrivals: Literal["batch", "poisson", "trace"] | None = None
-    """dag: all at once, a Poisson stream, or the times in the file."""
+    arrivals: Literal["batch", "poisson", "daily", "trace"] | None = None
+    """dag, gpu: all at once, a Poisson stream, one with days and bursts (gpu), or the times in the file."""
     job: str | None = None
     """stream: jobs, by name or file, separated by commas, instead of the suite's."""
     app: Annotated[str | None, Parameter(name=("--app", "--application"))] = None
@@ -57,6 +68,16 @@ class SuiteFlags:
     """pod: length of an episode."""
     load: float | None = None
     """One load instead of the suite's."""
+    cluster: str | None = None
+    """gpu: name, machines x GPUs such as 64x8, or a CSV of machines, instead of the suite's own."""
+    information: Literal["none", "predicted", "oracle"] | None = None
+    """gpu: what policies know of durations, instead of the suite's own tier."""
+    round_s: int | None = None
+    """gpu: decide every so many seconds only; 0: whenever a job comes or ends."""
+    noise: float | None = None
+    """gpu: how far the speed of a job is off the usual, as a deviation of its logarithm."""
+    drift: float | None = None
+    """gpu: how far the speeds of machines wander, as a deviation of their logarithm."""
     settings: Path | None = None
     """TOML file with fields of the suite."""
     set: Annotated[list[str] | None, Parameter(negative=())] = None
@@ -73,6 +94,10 @@ class SuiteFlags:
         flags: dict[str, Any] = {**self._fields(kind.wing.name), "seed": self.seed, **others}
         if kind.wing.name == "dag":
             flags |= self._dag_sweep()
+        if kind.wing.name == "gpu":
+            usual: Any = kind
+            flags = self._gpu_ground(usual.usual_cluster) | flags
+            flags.pop("cluster", None)
         return load_settings(kind, self.settings, flags | dict(map(change_of, self.set or [])))
 
     def _fields(self, wing: str) -> dict[str, Any]:
@@ -86,8 +111,8 @@ class SuiteFlags:
             if field.name in SHARED or value is None:
                 continue
             if field.name not in known:
-                told = ", ".join(f"--{name}" for name in known) or "none but --set"
-                raise SettingsError(f"--{field.name}: {wing} suites have no such flag; they have {told}")
+                told = ", ".join(map(_flag, known)) or "none but --set"
+                raise SettingsError(f"{_flag(field.name)}: {wing} suites have no such flag; they have {told}")
             place = known[field.name]
             found[place] = _split(value) if place in LISTS else value
         return found
@@ -101,9 +126,37 @@ class SuiteFlags:
             found["workload.jobs"] = _jobs_in_a_stretch(self.workload)
         return found
 
+    def _gpu_ground(self, usual_cluster: str) -> dict[str, Any]:
+        """The fields of a named cluster, at its usual load; of a file, all jobs that the cluster can hold."""
+        from trimtab.benchmark.gpu_scheduling.suites import cluster_named
+        from trimtab.gpu_scheduling.workload import Workload
+        from trimtab.gpu_scheduling.workload.clusters import usual_load
+        from trimtab.gpu_scheduling.workload.presets import find_source, training_jobs
+
+        found: dict[str, Any] = {}
+        cluster = cluster_named(self.cluster or usual_cluster)
+        if self.cluster is not None:
+            found |= {
+                f"cluster.{name}": value for name, value in cluster.model_dump(exclude_defaults=True).items()
+            }
+            if self.load is None and self.arrivals not in ("batch", "trace"):
+                found["workload.load"] = usual_load(self.cluster)
+        source = None if self.workload is None else find_source(self.workload)
+        if isinstance(source, Workload):
+            found["workload.most_gpus"] = int(cluster.machine_table.gpus.sum())
+            found["workload.shortest_s"] = 0.0
+            if self.arrivals == "trace" and self.jobs is None:
+                # Half of the test part, so that test episodes differ and are still long.
+                found["workload.jobs"] = max(1, (source.job_count - training_jobs(source)) // 2)
+        return found
+
 
 USUAL_SUITE = SuiteFlags()
 """The suite as it comes."""
+
+
+def _flag(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
 
 
 def _split(text: str) -> tuple[str, ...]:

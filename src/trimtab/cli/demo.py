@@ -67,13 +67,24 @@ DEMOS = {
             "                         trimtab compare pod/services --app my-app.toml --trace my.trace",
         ),
     ),
+    "gpu": _Demo(
+        "gpu/das-small",
+        10,
+        SuiteFlags(),
+        "das",
+        "who held which GPU under each",
+        (
+            "Bring your own history:  trimtab import slurm-sacct SACCT.txt --out my.workload",
+            "                         trimtab compare gpu/das-small --workload my.workload --cluster 64x8",
+        ),
+    ),
 }
 # What `--workload` names in each wing.
-GROUNDS = {"dag": "workload", "stream": "job", "pod": "app"}
+GROUNDS = {"dag": "workload", "stream": "job", "pod": "app", "gpu": "workload"}
 
 
 def demo(
-    wing: Literal["dag", "stream", "pod"] = "dag",
+    wing: Literal["dag", "stream", "pod", "gpu"] = "dag",
     /,
     *,
     out: Path | None = None,
@@ -88,13 +99,14 @@ def demo(
     Parameters
     ----------
     wing:
-        dag: a batch of TPC-H jobs on a cluster; stream: a day of a streaming job; pod: hours of a service.
+        dag: a batch of TPC-H jobs on a cluster; stream: a day of a streaming job; pod: hours of a service;
+        gpu: weeks of training jobs.
     out:
         Run folder to make (default: runs/demo, then runs/demo-2, ...).
     workload:
-        dag: another workload than the embedded one; stream: another job; pod: another service.
+        dag, gpu: another workload than the embedded one; stream: another job; pod: another service.
     seeds:
-        Test episodes of each policy (default 40; stream: 4; pod: 6).
+        Test episodes of each policy (default 40; stream: 4; pod: 6; gpu: 10).
     seed:
         Another number gives other test episodes.
     processes:
@@ -110,7 +122,8 @@ def demo(
     shown = DEMOS[wing]
     ground = {GROUNDS[wing]: workload} if workload else {}
     asked = replace(shown.flags, seed=seed, **ground).suite(shown.suite, seeds=seeds or shown.seeds)
-    if f"{wing}/{shown.learned}" in asked.wing.policy_names():
+    trained = f"{wing}/{shown.learned}" in asked.wing.policy_names()
+    if trained and shown.learned not in asked.policies:
         asked = asked.model_copy(update={"policies": (*asked.policies, shown.learned)})
     tuned = shipped_tuned_values()
     check_names(asked, tuned)

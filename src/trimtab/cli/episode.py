@@ -20,6 +20,20 @@ OF_WING = {
     "dag": ("workload", "jobs", "executors", "arrivals", "load", "mean_gap_s"),
     "stream": ("job", "trace", "load", "days", "interval_s"),
     "pod": ("app", "trace", "hours", "mean_cores", "mean_rate", "interval_s"),
+    "gpu": (
+        "workload",
+        "cluster",
+        "jobs",
+        "arrivals",
+        "load",
+        "mean_gap_s",
+        "most_gpus",
+        "shortest_s",
+        "information",
+        "round_s",
+        "noise",
+        "drift",
+    ),
 }
 SHARED = ("seed", "settings")
 
@@ -30,17 +44,18 @@ class EpisodeFlags:
     """One episode as asked for; the name ``*`` makes every field a flag of the verb. None: not given."""
 
     workload: str | None = None
-    """dag: name or workload file (default: tpch). `trimtab workloads` lists them."""
+    """dag, gpu: name or workload file (default: tpch; gpu: pai). `trimtab workloads` lists them."""
     jobs: int | None = None
-    """dag: number of jobs; of a trace the first so many (default 20, of a trace all)."""
+    """dag, gpu: number of jobs; of a trace the first so many (default 20, gpu 500, of a trace all)."""
     executors: int | None = None
     """dag: size of the cluster (default 50)."""
-    arrivals: Literal["batch", "poisson", "trace"] | None = None
-    """dag: all at once, a Poisson stream, or the times in the file (default: the file's own, else batch)."""
+    arrivals: Literal["batch", "poisson", "daily", "trace"] | None = None
+    """dag, gpu: all at once, a Poisson stream, one with days and bursts (gpu), or the times in the file
+    (default: the file's own, else batch; gpu: else poisson)."""
     load: float | None = None
     """Work arriving in a stream, as a share of capacity."""
     mean_gap_s: float | None = None
-    """dag: mean time between the jobs of a stream; instead of load."""
+    """dag, gpu: mean time between the jobs of a stream; instead of load."""
     job: str | None = None
     """stream: name or job file (default: medium-1)."""
     trace: str | None = None
@@ -52,7 +67,7 @@ class EpisodeFlags:
     seed: int | None = None
     """Number that fixes jobs, arrivals and task durations (default 0)."""
     settings: Path | None = None
-    """TOML file with the fields of the cluster (dag) or of the deployment (stream, pod)."""
+    """TOML file with the fields of the cluster (dag, gpu) or of the deployment (stream, pod)."""
     app: Annotated[str | None, Parameter(name=("--app", "--application"))] = None
     """pod: name or profile of the service (default: textbook)."""
     hours: float | None = None
@@ -61,6 +76,20 @@ class EpisodeFlags:
     """pod: cores that the work of the requests needs on average (default 6; a trace file keeps its rates)."""
     mean_rate: float | None = None
     """pod: requests per second on average, instead."""
+    cluster: str | None = None
+    """gpu: name, machines x GPUs such as 64x8, or a CSV of machines (default: das-small)."""
+    information: Literal["none", "predicted", "oracle"] | None = None
+    """gpu: what policies know of durations (default: none)."""
+    round_s: int | None = None
+    """gpu: decide every so many seconds only (default 0: whenever a job comes or ends)."""
+    noise: float | None = None
+    """gpu: how far the speed of a job is off the usual, as a deviation of its logarithm (default 0)."""
+    drift: float | None = None
+    """gpu: how far the speeds of machines wander, as a deviation of their logarithm (default 0)."""
+    most_gpus: int | None = None
+    """gpu: leave out jobs with more GPUs (default 16; of a file, what the cluster has)."""
+    shortest_s: float | None = None
+    """gpu: leave out jobs that take less time (default 60; of a file, 0)."""
 
     def refuse_others(self, wing: str) -> None:
         """Refuse flags that mean nothing to the wing."""
@@ -81,8 +110,8 @@ class EpisodeFlags:
             raise SettingsError(f"--seed {seed}: use a whole number from 0 to 2^62")
         return seed
 
-    def cluster(self) -> Cluster:
-        """Flags over the file over the usual cluster."""
+    def dag_cluster(self) -> Cluster:
+        """The cluster of DAG jobs: flags over the file over the usual one."""
         from trimtab.core.settings import load_settings
         from trimtab.dag_scheduling.cluster import Cluster
 

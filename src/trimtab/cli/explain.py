@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 TUNED = ":tuned"
+EXPLAINED = ("dag", "stream", "pod")
 
 
 def explain(
@@ -67,7 +68,7 @@ def _implied_wing(policy: str | None, episode: EpisodeFlags) -> str:
     """Of the wings that have all flags, the first that has the policy; else the first of them."""
     given = {one.name for one in fields(episode) if getattr(episode, one.name) is not None} - {*SHARED}
     # Flags that no wing has all of are refused by the one that the policy belongs to.
-    possible = [wing for wing, flags in OF_WING.items() if given <= {*flags}] or list(OF_WING)
+    possible = [wing for wing in EXPLAINED if given <= {*OF_WING[wing]}] or list(EXPLAINED)
     found = None if policy is None else _wing_of_policy(policy, possible)
     return found if found in possible else possible[0]
 

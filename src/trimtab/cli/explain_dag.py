@@ -27,7 +27,7 @@ MOST_INFLUENCES = 6
 def _suite_of_flags(episode: EpisodeFlags) -> DagSuite:
     from trimtab.benchmark.dag_scheduling.suites import DagSuite
 
-    return DagSuite(workload=episode.jobs_to_draw(), cluster=episode.cluster())
+    return DagSuite(workload=episode.jobs_to_draw(), cluster=episode.dag_cluster())
 
 
 def _suite_of_training(trained: Mapping[str, Any]) -> DagSuite:

@@ -32,7 +32,8 @@ def import_history(
     source:
         Kind of history: spark, spark-server, alibaba-2018, wave-profile (workloads of jobs); common-log,
         csv-counts, prometheus, azure-functions (rate traces), flink (a streaming job), azure-profile (an
-        application); ...
+        application); slurm-sacct, swf, kubernetes-pods, gpu-jobs-csv, helios, philly, openb-2023,
+        alibaba-pai-2020 (workloads of training jobs); ...
     path:
         File, folder or address of the history.
     out:
@@ -60,14 +61,15 @@ def _importer(source: str) -> Callable[..., Any]:
     """Look the source up in every wing."""
     from trimtab.core.errors import RegistryError
     from trimtab.dag_scheduling.history import HISTORY as OF_JOBS
+    from trimtab.gpu_scheduling.history import HISTORY as OF_GPUS
     from trimtab.pod_autoscaling.history import HISTORY as OF_PODS
     from trimtab.stream_autoscaling.history import HISTORY as OF_STREAMS
 
     # What streams and pods both have (logs, counts, Prometheus) is the same for both.
-    for known in (OF_JOBS, OF_STREAMS, OF_PODS):
+    for known in (OF_JOBS, OF_STREAMS, OF_PODS, OF_GPUS):
         if source in known:
             return known.load(source)
-    names = list(dict.fromkeys([*OF_JOBS, *OF_STREAMS, *OF_PODS]))
+    names = list(dict.fromkeys([*OF_JOBS, *OF_STREAMS, *OF_PODS, *OF_GPUS]))
     close = difflib.get_close_matches(source, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise RegistryError(f"no history {source!r}; {hint}known: {', '.join(names)}")
@@ -95,6 +97,8 @@ def options_of(source: str, importer: Callable[..., Any], words: list[str]) -> d
 def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     """Write what came of it; facts for JSON, and lines that say what to do next."""
     from trimtab.dag_scheduling.workload import Workload, save_workload
+    from trimtab.gpu_scheduling.workload import Workload as GpuWorkload
+    from trimtab.gpu_scheduling.workload import save_workload as save_gpu_workload
     from trimtab.pod_autoscaling.application import Application
     from trimtab.pod_autoscaling.workload.applications import save_application
     from trimtab.rates.traces import save_trace
@@ -108,6 +112,16 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
             f"next: trimtab simulate dag --workload {out} --policy fair --draw gantt.png",
             f"      trimtab compare dag/batch --workload {out}    (batches drawn from these jobs)",
             f"      trimtab compare dag/batch --workload {out} --arrivals trace    (jobs as they came)",
+        ]
+    if isinstance(made, GpuWorkload):
+        save_gpu_workload(made, out)
+        days = (int(made.arrival_ms[-1]) - int(made.arrival_ms[0])) / 86_400_000
+        return {"workload": str(out), "jobs": made.job_count, "days": days}, [
+            f"{out}: {made.job_count:,} jobs in {days:.1f} days, at most {made.gpus.max():g} GPUs, "
+            f"{made.gpu_ms.sum() / 3_600_000:,.0f} GPU-hours",
+            f"next: trimtab simulate gpu --workload {out} --cluster 64x8 --policy fifo --draw gpus.png",
+            f"      trimtab compare gpu/das-small --workload {out} --cluster 64x8    (streams drawn from these jobs)",
+            f"      trimtab compare gpu/das-small --workload {out} --cluster 64x8 --arrivals trace    (as they came)",
         ]
     if isinstance(made, Job):
         save_job(made, out)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 __all__ = ["VERBS", "main"]
 
 VERBS: dict[str, tuple[str, str]] = {
-    "demo": ("trimtab.cli.demo:demo", "Compare every rule on an embedded workload, dag, stream or pod."),
+    "demo": ("trimtab.cli.demo:demo", "Compare every rule on an embedded workload, dag, stream, pod or gpu."),
     "import": (
         "trimtab.cli.import_history:import_history",
         "Turn a history (Spark event logs, ...) into a workload file.",

@@ -19,7 +19,7 @@ PICTURES = (".png", ".svg", ".html")
 
 
 def simulate(
-    wing: Literal["dag", "stream", "pod"],
+    wing: Literal["dag", "stream", "pod", "gpu"],
     /,
     *,
     policy: str,
@@ -33,10 +33,11 @@ def simulate(
     Parameters
     ----------
     wing:
-        What is decided: dag (jobs on executors), stream (parallelism of a streaming job) or pod (replicas,
-        CPU and memory of a service).
+        What is decided: dag (jobs on executors), stream (parallelism of a streaming job), pod (replicas, CPU
+        and memory of a service) or gpu (order and machines of training jobs).
     policy:
-        Name, perhaps with settings: weighted-fair:alpha=-0.5. `trimtab policies` lists them.
+        Name, perhaps with settings: weighted-fair:alpha=-0.5. `trimtab policies` lists them; gpu takes any
+        order+placement+discipline.
     draw:
         Picture to write: .png or .svg for a chart, .html for a report.
     out:
@@ -54,6 +55,10 @@ def simulate(
         from trimtab.cli.simulate_stream import simulate_stream
 
         simulate_stream(policy, episode, draw, json=json)
+    elif wing == "gpu":
+        from trimtab.cli.simulate_gpu import simulate_gpu
+
+        simulate_gpu(policy, episode, draw, json=json)
     else:
         _simulate_dag(policy, episode, draw, json=json)
 
@@ -65,7 +70,7 @@ def _simulate_dag(policy: str, episode: EpisodeFlags, draw: Path | None, *, json
     from trimtab.dag_scheduling.workload.presets import draw_workload
 
     made = make_policy(policy)
-    seed, cluster, asked = episode.number(), episode.cluster(), episode.jobs_to_draw()
+    seed, cluster, asked = episode.number(), episode.dag_cluster(), episode.jobs_to_draw()
     drawn = draw_workload(asked, executors=cluster.executors, seed=seed)
     say_if_compiling(DAG, [policy])
     played = play(drawn, made, cluster, seed=seed, record_tasks=draw is not None)

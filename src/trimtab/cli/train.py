@@ -32,7 +32,16 @@ __all__ = ["train"]
 
 
 def train(
-    wing: Literal["dag", "dag_scheduling", "stream", "stream_autoscaling", "pod", "pod_autoscaling"] = "dag",
+    wing: Literal[
+        "dag",
+        "dag_scheduling",
+        "stream",
+        "stream_autoscaling",
+        "pod",
+        "pod_autoscaling",
+        "gpu",
+        "gpu_scheduling",
+    ] = "dag",
     /,
     *,
     preset: str | None = None,
@@ -54,11 +63,13 @@ def train(
     Parameters
     ----------
     wing:
-        What is decided: dag (a scheduler), stream or pod (an autoscaler of streaming jobs, of services).
+        What is decided: dag or gpu (a scheduler of stages, of training jobs), stream or pod (an autoscaler of
+        streaming jobs, of services).
     preset:
-        Name of a preset, or TOML file with settings (default: decima-tpch-batch; stream: sure; pod: aware).
+        Name of a preset, or TOML file with settings (default: decima-tpch-batch; stream: sure;
+        pod: aware; gpu: das-gang).
     workload:
-        dag: name or workload file to train on instead of the preset's.
+        dag, gpu: name or workload file to train on instead of the preset's.
     job:
         stream: jobs to train on, by name or file, separated by commas.
     app:

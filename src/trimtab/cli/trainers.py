@@ -48,7 +48,7 @@ class Trainer:
 
 def trainer_of(wing: str) -> Trainer:
     """The trainer of a wing; imports what training needs."""
-    make = {"dag": _dag, "stream": _stream, "pod": _pod}
+    make = {"dag": _dag, "stream": _stream, "pod": _pod, "gpu": _gpu}
     return make[wing.partition("_")[0]]()
 
 
@@ -232,3 +232,47 @@ def _judge_pod(asked: Any, folder: Path) -> list[str]:
     words = ["trimtab", "compare", "pod/services", "--app", ",".join(asked.ground.applications)]
     words += ["--trace", ",".join(asked.ground.traces), "--policies", f"{rivals},{folder}"]
     return [shlex.join(words)]
+
+
+# --- GPU scheduling --------------------------------------------------------------------------------
+
+
+def _gpu() -> Trainer:
+    from trimtab.gpu_scheduling.das import task, training
+    from trimtab.gpu_scheduling.policies import find_bundle
+
+    return Trainer(
+        wing="gpu",
+        presets=task.PRESETS,
+        usual_preset="das-gang",
+        settings=task.DasSettings,
+        asked_for=training.ASKED_FOR,
+        score_name=training.SCORE,
+        score_words="of its rule's completion time and fee on validation workloads",
+        flags=("workload",),
+        put_flags=_put_jobs,
+        check=task.check_settings,
+        train=training.train_das,
+        save_bundle_of_run=training.save_bundle_of_run,
+        find_bundle=find_bundle,
+        judge=_judge_gpu,
+    )
+
+
+def _put_jobs(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
+    if "workload" not in flags:
+        return {}
+    plain["workload"]["name"] = flags["workload"]
+    return {"workload.name": f"--workload {shlex.quote(flags['workload'])}"}
+
+
+def _judge_gpu(asked: Any, folder: Path) -> list[str]:
+    """One comparison for each cluster of the run that has a suite of its own."""
+    rivals = "fifo+first-fit+strict,smallest+fast,las+fast" if asked.preemptive else "fifo+fast,smallest+fast"
+    commands = []
+    for cluster in asked.clusters:
+        words = ["trimtab", "compare", f"gpu/{cluster}", "--policies", f"{rivals},{folder}"]
+        if asked.workload.name != "pai":
+            words += ["--workload", asked.workload.name]
+        commands.append(shlex.join(words))
+    return commands

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
-USUAL = {"dag": "dag/batch", "stream": "stream/jobs", "pod": "pod/services"}
+USUAL = {"dag": "dag/batch", "stream": "stream/jobs", "pod": "pod/services", "gpu": "gpu/das-small"}
 
 
 def tune(
-    wing: Literal["dag", "stream", "pod"],
+    wing: Literal["dag", "stream", "pod", "gpu"],
     /,
     *,
     suite: str | None = None,
@@ -44,9 +44,9 @@ def tune(
     Parameters
     ----------
     wing:
-        What is decided: dag, stream or pod.
+        What is decided: dag, stream, pod or gpu.
     suite:
-        Suite to tune for (default: dag/batch, stream/jobs or pod/services).
+        Suite to tune for (default: dag/batch, stream/jobs, pod/services or gpu/das-small).
     policies:
         Rules separated by commas (default: all that have something to tune).
     training_seeds:
@@ -61,7 +61,8 @@ def tune(
 
     name = suite or USUAL[wing]
     _refuse_other_wing(wing, name)
-    asked = changes.suite(name, training_seeds=training_seeds)
+    named = None if policies is None else tuple(split_policies(policies))
+    asked = changes.suite(name, training_seeds=training_seeds, policies=named)
     asked.check()
     before = TunedValues.load(out) if out is not None and out.exists() else TunedValues()
 
@@ -70,7 +71,7 @@ def tune(
         if out is not None:
             before.with_entries(tuning.entry for tuning in done).save(out)
 
-    tunings = _tune_all(asked, name, policies, processes or cores(), keep, quiet=json)
+    tunings = _tune_all(asked, name, named, processes or cores(), keep, quiet=json)
     if out is not None:
         remark(f"tuned values in {out}")
     if json:
@@ -97,7 +98,7 @@ def tune(
 def _tune_all(
     asked: Suite,
     suite: str,
-    policies: str | None,
+    policies: Sequence[str] | None,
     processes: int,
     keep: Callable[[Sequence[Tuning]], None],
     *,
@@ -107,9 +108,10 @@ def _tune_all(
     from trimtab.benchmark.tune import check_tunable, tunable_policies
     from trimtab.benchmark.tune import tune as run
 
-    names = tunable_policies(asked.wing) if policies is None else split_policies(policies)
+    wing = asked.wing
+    names = policies or [name for name in tunable_policies(wing) if asked.admits(wing.make_policy(name))]
     for name in names:
-        check_tunable(asked.wing, name)
+        check_tunable(wing, name)
     say_if_compiling(asked.wing, names)
     tunings: list[Tuning] = []
     with progress_bar("tuning", quiet=quiet) as show, Workers(processes) as workers:

@@ -1,7 +1,7 @@
 // Small things every chart uses: numbers out of the page, times in words, ticks, SVG, the tooltip,
 // and two pieces of shared state (the window of time on screen, the job being followed).
 
-const TYPED = { uint8: Uint8Array, uint16: Uint16Array, int32: Int32Array, float32: Float32Array };
+const TYPED = { uint8: Uint8Array, uint16: Uint16Array, int32: Int32Array, float32: Float32Array, float64: Float64Array };
 
 function unpack({ type, base64 }) {
   const text = atob(base64);

@@ -178,6 +178,8 @@ class GanttSection:
     wave_names: Sequence[str]
     end_ms: int  # end of the time axis
     panels: Sequence[GanttPanel]
+    stage_word: str = "stage"  # what `stage` and `wave` of a panel count
+    wave_word: str = "wave"
 
 
 Section = CurvesSection | GanttSection

@@ -132,8 +132,8 @@ function taskTooltip(view, section, task, x, y) {
   const { panel } = view;
   const job = panel.job[task];
   showTooltip(x, y, `Job ${job}, ${section.jobs[job]}`, section.colours[job % section.colours.length], [
-    ["stage", String(panel.stage[task])],
-    ["wave", section.waves[panel.wave[task]] ?? String(panel.wave[task])],
+    [section.stageWord, String(panel.stage[task])],
+    [section.waveWord, section.waves[panel.wave[task]] ?? String(panel.wave[task])],
     [section.rowWord, String(view.rowOf(task))],
     ["start", clock(panel.start[task], 100)],
     ["duration", duration(panel.duration[task])],

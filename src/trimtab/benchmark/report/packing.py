@@ -16,7 +16,8 @@ from trimtab.core.errors import TrimtabError
 __all__ = ["Packed", "pack", "unpack"]
 
 # The names are those of JavaScript's typed arrays in lower case without "Array".
-TYPES = {"uint8": "<u1", "uint16": "<u2", "int32": "<i4", "float32": "<f4"}
+TYPES = {"uint8": "<u1", "uint16": "<u2", "int32": "<i4", "float32": "<f4", "float64": "<f8"}
+LARGEST_WHOLE = 1 << 53  # that a float64 holds exactly
 
 
 class Packed(TypedDict):
@@ -56,7 +57,9 @@ def _smallest_type(numbers: NDArray[np.generic]) -> str:
         limits = np.iinfo(TYPES[kind])
         if limits.min <= low and high <= limits.max:
             return kind
+    # Weeks in milliseconds are more than 32 bits hold.
+    if max(-low, high) <= LARGEST_WHOLE:
+        return "float64"
     raise TrimtabError(
-        f"{max(-low, high)} does not fit the report's 32-bit numbers (24 days in milliseconds); "
-        "report on a shorter span"
+        f"{max(-low, high)} does not fit the report's numbers (at most 2^53); report on a shorter span"
     )

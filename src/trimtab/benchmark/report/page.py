@@ -136,6 +136,8 @@ def _gantt_data(section: GanttSection) -> dict[str, object]:
         "colours": list(JOB_COLOURS),
         "arrival": pack(section.arrival_ms),
         "waves": list(section.wave_names),
+        "stageWord": section.stage_word,
+        "waveWord": section.wave_word,
         "end": section.end_ms,
         "panels": panels,
     }

@@ -1,0 +1,233 @@
+"""The suites of GPU scheduling: which jobs come to which cluster, and what schedulers know of them.
+
+A suite has one tier of information (`cluster.information`): nothing is known of durations, they are
+predicted from finished jobs, or they are known. What was measured in one tier is no rival of what was
+measured in another, so a suite refuses policies that need more than it tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trimtab.benchmark.gpu_scheduling.wing import GPU
+from trimtab.benchmark.suite import FIRST_TEST_SEED, SEEDS_PER_DRAW, Scenario, Suite, Wing
+from trimtab.core.errors import SettingsError
+from trimtab.core.settings import Field, model_validator
+from trimtab.gpu_scheduling.cluster import Cluster, Information
+from trimtab.gpu_scheduling.episode import Episode
+from trimtab.gpu_scheduling.policies import POLICIES, PREFIX, GpuPolicy
+from trimtab.gpu_scheduling.simulator.simulator import simulate
+from trimtab.gpu_scheduling.workload import Workload
+from trimtab.gpu_scheduling.workload.clusters import TRACE_TYPES, find_cluster, usual_load
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
+
+__all__ = [
+    "DasLargeSuite",
+    "DasMediumSuite",
+    "DasSmallSuite",
+    "GpuSuite",
+    "OracleSmallSuite",
+    "PredictedSmallSuite",
+    "capacity_gpus",
+    "cluster_named",
+]
+
+PAPER_RULES = (
+    "fifo+first-fit+strict",
+    "fifo+load-balance+strict",
+    "smallest+first-fit+strict",
+    "smallest+load-balance+strict",
+    "tetris+tetris+strict",
+)
+"""The rules in Table 1 of DAS (KDD'23); smallest first is DRF for gangs that cannot shrink."""
+STRONG_RULES = (
+    "fifo",
+    "tetris+tetris",
+    "fifo+fast:tuned",
+    "smallest+fast:tuned",
+    "aged-smallest+fast:tuned",
+    "las+fast",
+    "tiresias+fast:tuned",
+)
+FORETELLING_RULES = (
+    "fifo",
+    "smallest+fast:tuned",
+    "aged-smallest+fast:tuned",
+    "fifo+fast+easy",
+    "sjf+fast:tuned",
+    "qssf+fast:tuned",
+    "srtf+fast:tuned",
+    "srsf+fast:tuned",
+    "themis+fast",
+)
+"""Where durations are known or predicted; the first three do without, so that its worth can be seen."""
+TRAINED = "das"
+_SIZE = re.compile(r"\d+x\d+(x\w+)?")
+BASELINE = "fifo"
+"""In order of arrival on the tightest machine, and whoever fits goes ahead: what clusters do today."""
+USUAL_JOBS = 1000
+
+
+def cluster_named(name: str) -> Cluster:
+    """A cluster by name (das-small), by size (64x8: so many machines of so many GPUs), or from a table.
+
+    >>> len(cluster_named("16x8").machine_table.names)
+    16
+    """
+    if name.endswith(".csv") or Path(name).is_file():
+        # Models that public traces name are known here, so that their tables can be read.
+        cluster = Cluster(table=name, gpu_types=TRACE_TYPES)
+        _ = cluster.machine_table
+        return cluster
+    return find_cluster(f"homogeneous:{name}" if _SIZE.fullmatch(name) else name)
+
+
+def capacity_gpus(cluster: Cluster) -> float:
+    """GPUs of a cluster in GPUs of the reference speed, by their models; slow machines count in full.
+
+    >>> capacity_gpus(cluster_named("das-small"))
+    32.0
+    """
+    machines = cluster.machine_table
+    speed = np.array([one.speed for one in machines.types])[machines.gpu_type]
+    return float((machines.gpus * speed).sum())
+
+
+class GpuSuite(Suite):
+    """A comparison of schedulers of training jobs; settings left out are those of the named cluster."""
+
+    wing: ClassVar[Wing] = GPU
+    usual_cluster: ClassVar[str] = "das-small"
+    information: ClassVar[Information] = "none"
+
+    workload: WorkloadSettings = Field(description="Which jobs arrive, and when.")
+    cluster: Cluster = Field(description="The cluster they run on.")
+    policies: tuple[str, ...] = Field(
+        default_factory=lambda: (*PAPER_RULES, *STRONG_RULES, *shipped(TRAINED)),
+        min_length=1,
+        description="Policies; `:tuned` takes the tuned settings.",
+    )
+    baseline: str = Field(default=BASELINE, description="Policy that the others are measured against.")
+    seeds: int = Field(default=30, ge=2, le=SEEDS_PER_DRAW, description="Test episodes of each policy.")
+    training_seeds: int = Field(
+        default=12, ge=2, le=FIRST_TEST_SEED, description="Episodes `trimtab tune` judges by."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _over_usual(cls, values: object) -> object:
+        """Lay what is given over the suite's own cluster and stream."""
+        if not isinstance(values, dict):
+            return values
+        return {
+            **values,
+            "cluster": cls._laid_cluster(values.get("cluster", {})),
+            "workload": cls._laid_workload(values.get("workload", {})),
+        }
+
+    @classmethod
+    def _laid_cluster(cls, given: object) -> object:
+        """Single fields, or a whole cluster by name: cluster = "64x8"."""
+        if not isinstance(given, dict | str):
+            return given
+        named = cluster_named(given if isinstance(given, str) else cls.usual_cluster)
+        usual = {**named.model_dump(exclude_defaults=True), "information": cls.information}
+        return usual if isinstance(given, str) else {**usual, **given}
+
+    @classmethod
+    def _laid_workload(cls, given: object) -> object:
+        """A stream, at the one rate of all sizes unless a pace is given."""
+        if not isinstance(given, dict):
+            return given
+        streams = given.get("arrivals", "poisson") in ("poisson", "daily")
+        paced = {"load", "mean_gap_s"} & given.keys()
+        pace = {"load": usual_load(cls.usual_cluster)} if streams and not paced else {}
+        return {"jobs": USUAL_JOBS, **pace, **given}
+
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """The only one; its load is that of the workload."""
+        return (Scenario("", self.workload, self.workload.load),)
+
+    def draw(self, scenario: Scenario, seed: int) -> Workload:
+        """Draw the jobs every policy meets under this seed."""
+        part = "test" if seed >= FIRST_TEST_SEED else "training"
+        return draw_workload(scenario.workload, gpus=capacity_gpus(self.cluster), seed=seed, part=part)
+
+    def play(
+        self,
+        scenario: Scenario,
+        seeds: Sequence[int],
+        policies: Sequence[GpuPolicy],
+        *,
+        record: bool = False,
+    ) -> list[list[Episode]]:
+        """Whole episodes, by policy and seed; `record` keeps who was where and when."""
+        episodes: list[list[Episode]] = [[] for _ in policies]
+        for seed in seeds:
+            workload = self.draw(scenario, seed)
+            for place, policy in enumerate(policies):
+                episodes[place].append(
+                    simulate(workload, policy, self.cluster, seed=seed, record_runs=record)
+                )
+        return episodes
+
+    def admits(self, policy: Any) -> bool:
+        """Not one that needs durations where none are told."""
+        return self.cluster.information != "none" or not getattr(policy, "needs_durations", False)
+
+    def check(self) -> None:
+        """Refuse unknown workloads, machines that cannot be read, and policies of another tier."""
+        find_source(self.workload.name)
+        _ = self.cluster.machine_table
+        for name in self.policies:
+            if not self.admits(self.wing.make_policy(name.removesuffix(":tuned"))):
+                raise SettingsError(
+                    f"policy {name!r} needs durations, and nothing is known of them here; leave it out, or use "
+                    "--information predicted or oracle (suites gpu/predicted-small, gpu/oracle-small)"
+                )
+
+
+def shipped(name: str) -> tuple[str, ...]:
+    """The trained policy of that name, if it comes with the package."""
+    return (name,) if PREFIX + name in POLICIES.names() else ()
+
+
+class DasSmallSuite(GpuSuite):
+    """PAI-like jobs on 8 machines of 4 GPUs; nothing is known of durations."""
+
+
+class DasMediumSuite(GpuSuite):
+    """The same jobs on 10 machines of 4 GPUs."""
+
+    usual_cluster: ClassVar[str] = "das-medium"
+
+
+class DasLargeSuite(GpuSuite):
+    """The same jobs on 13 machines of 4 GPUs."""
+
+    usual_cluster: ClassVar[str] = "das-large"
+
+
+class PredictedSmallSuite(GpuSuite):
+    """As gpu/das-small, where durations are predicted from finished jobs like them."""
+
+    information: ClassVar[Information] = "predicted"
+
+    policies: tuple[str, ...] = Field(
+        default=FORETELLING_RULES, min_length=1, description="Policies; `:tuned` takes the tuned settings."
+    )
+
+
+class OracleSmallSuite(GpuSuite):
+    """As gpu/das-small, where durations are known: a bound that no real scheduler has."""
+
+    information: ClassVar[Information] = "oracle"
+
+    policies: tuple[str, ...] = Field(
+        default=FORETELLING_RULES, min_length=1, description="Policies; `:tuned` takes the tuned settings."
+    )

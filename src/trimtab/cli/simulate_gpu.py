@@ -1,0 +1,167 @@
+"""`trimtab simulate gpu`: training jobs on a cluster under one scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimtab.cli.episode import EpisodeFlags
+from trimtab.cli.terminal import command_line, print_json, say_if_compiling, table_of
+
+if TYPE_CHECKING:
+    from trimtab.gpu_scheduling.cluster import Cluster
+    from trimtab.gpu_scheduling.episode import Episode
+    from trimtab.gpu_scheduling.workload import Workload
+    from trimtab.gpu_scheduling.workload.presets import WorkloadSettings
+
+__all__ = ["cluster_of", "simulate_gpu", "workload_of"]
+
+USUAL_CLUSTER = "das-small"
+USUAL_WORKLOAD = "pai"
+LEFT_OUT = "left_out"
+
+
+def simulate_gpu(policy: str, flags: EpisodeFlags, draw: Path | None, *, json: bool) -> None:
+    """Play one workload to the end and tell how its jobs fared."""
+    from trimtab.benchmark.gpu_scheduling.suites import capacity_gpus
+    from trimtab.benchmark.gpu_scheduling.wing import GPU
+    from trimtab.gpu_scheduling.policies import make_policy
+    from trimtab.gpu_scheduling.simulator.simulator import simulate
+    from trimtab.gpu_scheduling.workload.presets import draw_workload
+
+    made, seed = make_policy(policy), flags.number()
+    cluster = cluster_of(flags)
+    asked = workload_of(flags, cluster)
+    jobs = draw_workload(asked, gpus=capacity_gpus(cluster), seed=seed)
+    say_if_compiling(GPU, [policy])
+    episode = simulate(jobs, made, cluster, seed=seed, record_runs=draw is not None)
+    if draw is not None:
+        _draw(episode, draw, asked.name)
+    if json:
+        print_json(
+            {
+                "policy": episode.policy,
+                "seed": seed,
+                "workload": asked.model_dump(mode="json"),
+                "cluster": cluster.model_dump(mode="json"),
+                "jobs": jobs.job_count,
+                "left_out": jobs.provenance.settings.get(LEFT_OUT, 0),
+                "decisions": episode.decisions,
+                "events": episode.events,
+                "reward": episode.reward,
+                "metrics": episode.metrics(),
+                "picture": None if draw is None else str(draw),
+            }
+        )
+        return
+    _print(episode, cluster, jobs, asked, draw)
+
+
+def cluster_of(flags: EpisodeFlags) -> Cluster:
+    """Flags over the file over the named cluster; a tiny workload brings its own."""
+    from trimtab.benchmark.gpu_scheduling.suites import cluster_named
+    from trimtab.core.settings import load_settings
+    from trimtab.gpu_scheduling.cluster import Cluster
+
+    named = cluster_named(_cluster_name(flags))
+    given = ("information", "round_s", "noise", "drift")
+    changes = {name: getattr(flags, name) for name in given if getattr(flags, name) is not None}
+    laid: dict[str, Any] = {**named.model_dump(exclude_defaults=True), **changes}
+    if flags.settings is not None:
+        # A file lies beneath flags and above a name.
+        in_file = load_settings(Cluster, flags.settings).model_dump(exclude_unset=True)
+        laid = {**laid, **in_file, **changes}
+    return load_settings(Cluster, None, laid)
+
+
+def _cluster_name(flags: EpisodeFlags) -> str:
+    if flags.cluster is not None:
+        return flags.cluster
+    workload = (flags.workload or "").removeprefix("gpu/")
+    return workload if workload.partition(":")[0] == "tiny" else USUAL_CLUSTER
+
+
+def workload_of(flags: EpisodeFlags, cluster: Cluster) -> WorkloadSettings:
+    """The workload's settings; what is left open depends on whether it has arrivals of its own."""
+    from trimtab.core.settings import load_settings
+    from trimtab.gpu_scheduling.workload import Workload
+    from trimtab.gpu_scheduling.workload.clusters import usual_load
+    from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, find_source
+
+    name, jobs, arrivals, load = flags.workload or USUAL_WORKLOAD, flags.jobs, flags.arrivals, flags.load
+    source = find_source(name)
+    told: dict[str, Any] = {"most_gpus": flags.most_gpus, "shortest_s": flags.shortest_s}
+    paced = load is not None or flags.mean_gap_s is not None
+    if isinstance(source, Workload):
+        if arrivals is None:
+            arrivals = "poisson" if paced else "trace"
+        if jobs is None and arrivals == "trace":
+            jobs = source.job_count
+        whole = int(cluster.machine_table.gpus.sum())
+        told = {"most_gpus": flags.most_gpus or whole, "shortest_s": flags.shortest_s or 0.0}
+    if arrivals in (None, "poisson", "daily") and not paced:
+        load = usual_load(_cluster_name(flags))
+    return load_settings(
+        WorkloadSettings,
+        None,
+        {
+            "name": name,
+            "jobs": jobs,
+            "arrivals": arrivals,
+            "load": load,
+            "mean_gap_s": flags.mean_gap_s,
+            **told,
+        },
+    )
+
+
+def _draw(episode: Episode, path: Path, workload: str) -> None:
+    if path.suffix.lower() != ".html":
+        from trimtab.gpu_scheduling.drawing import draw_episodes
+
+        draw_episodes([episode], path)
+        return
+    from trimtab.benchmark.gpu_scheduling.wing import GPU
+    from trimtab.benchmark.report import Measured, ReportRow, ReportTable, write_report
+
+    metrics = episode.metrics()
+    numbers: list[Any] = [
+        Measured(metrics[column.key], metrics[column.key], metrics[column.key])
+        for column in GPU.report_columns
+    ]
+    write_report(
+        path,
+        title=f"{episode.policy} on {workload}",
+        table=ReportTable(
+            GPU.report_columns, [ReportRow(episode.policy, numbers)], f"One episode of {workload}."
+        ),
+        sections=GPU.sections([episode]),
+        facts=GPU.facts([episode]),
+        notes=[],
+        command=command_line(),
+        provenance={"Workload": workload},
+    )
+
+
+def _print(
+    episode: Episode, cluster: Cluster, jobs: Workload, asked: WorkloadSettings, draw: Path | None
+) -> None:
+    from trimtab.benchmark.gpu_scheduling.wing import TIERS
+    from trimtab.gpu_scheduling.episode import METRICS
+
+    print(
+        f"{episode.policy}: {jobs.job_count:,} {asked.name} jobs on {len(episode.machine_names):,} machines "
+        f"with {episode.total_gpus:,} GPUs, {TIERS[cluster.information]}, seed {episode.seed}, "
+        f"{episode.decisions:,} decisions, {episode.events:,} events"
+    )
+    left_out = jobs.provenance.settings.get(LEFT_OUT)
+    if left_out:
+        print(
+            f"{left_out:,} jobs with more than {asked.most_gpus} GPUs or shorter than {asked.shortest_s:g} s "
+            "are left out"
+        )
+    print()
+    rows = [[name, f"{value:,.3f}", METRICS[name]] for name, value in episode.metrics().items()]
+    print(table_of(["measure", "value", "meaning"], rows))
+    if draw is not None:
+        print(f"\npicture: {draw}")

@@ -1,0 +1,175 @@
+"""The compact agents: which job goes first, and what a machine is worth to it, as small learned functions.
+
+Both are plain functions of a snapshot, so they run compiled in replay and as they stand live, like any rule.
+The ordering agent is told the state of the cluster (its queue and what is free) beside each job, as the
+squeeze-and-communicate of DAS does; the placement agent scores every machine for a job.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.gpu_scheduling.heuristics import placements
+from trimtab.gpu_scheduling.heuristics.rule import Parameters, Rule
+from trimtab.gpu_scheduling.heuristics.words import age_ms, attained_gpu_ms, crowding, gang_milli, run_ms
+from trimtab.gpu_scheduling.problem import WHOLE, Snapshot
+
+__all__ = [
+    "HIDDEN",
+    "JOB_FEATURES",
+    "MACHINE_FEATURES",
+    "ScoredRule",
+    "job_features",
+    "learned_desirability",
+    "learned_order",
+    "learned_place",
+    "order_size",
+]
+
+JOB_FEATURES = (
+    "gpus",
+    "run time",
+    "GPU time attained",
+    "time waited",
+    "sensitivity",
+    "communication",
+    "runs",
+    "time since its start",
+    "rate",
+    "jobs waiting",
+    "GPUs free",
+    "machines needed",
+)
+"""What the ordering agent sees: the job first, the state of the cluster last."""
+MACHINE_FEATURES = (
+    "speed alone",
+    "crowd",
+    "GPUs left free",
+    "filled exactly",
+    "was empty",
+    "speed observed",
+    "crowd x sensitivity",
+    "speed x GPUs",
+    "crowd x GPUs free",
+    "GPUs left free x GPUs free",
+    "filled exactly x GPUs free",
+)
+"""What the placement agent sees of a machine for a job; GPUs free is the share of the whole cluster."""
+HIDDEN = 8
+"""Units between the features of a job and its score."""
+LARGEST = 60.0
+"""Bound of a score, whose exponential is the priority."""
+
+
+def job_features(snapshot: Snapshot, job: int) -> tuple[float, ...]:
+    """Numbers near 0 to 1 that describe a job and the moment; times are logarithms of seconds over 10."""
+    gpus = gang_milli(snapshot, job) / WHOLE
+    ran = run_ms(snapshot, job)
+    runs = 1.0 if snapshot.rate[job] > 0.0 else 0.0
+    since = (snapshot.now_ms - snapshot.started_ms[job]) / 1000.0 if runs > 0.0 else 0.0
+    largest = 1
+    for machine in range(len(snapshot.gpus)):
+        largest = max(largest, snapshot.gpus[machine])
+    return (
+        math.log2(gpus) / 4.0,
+        math.log1p(ran / 1000.0) / 10.0,
+        math.log1p(attained_gpu_ms(snapshot, job) / 1000.0) / 10.0,
+        math.log1p(max(age_ms(snapshot, job) - ran, 0.0) / 1000.0) / 10.0,
+        snapshot.sensitivity[job] / 1000.0 - 1.0,
+        10.0 * snapshot.communication[job],
+        runs,
+        math.log1p(since) / 10.0,
+        snapshot.rate[job],
+        math.log1p(len(snapshot.pending)) / 5.0,
+        snapshot.free_total_milli / (WHOLE * snapshot.total_gpus),
+        1.0 if gpus > largest else 0.0,
+    )
+
+
+def order_size() -> int:
+    """How many numbers the ordering agent has: a straight path, and one through hidden units."""
+    return len(JOB_FEATURES) * (1 + HIDDEN) + 2 * HIDDEN
+
+
+def learned_order(snapshot: Snapshot, job: int, parameters: Parameters) -> float:
+    """By a learned score of each job and the state of the cluster."""
+    features = job_features(snapshot, job)
+    count = len(features)
+    score = 0.0
+    for place in range(count):
+        score += parameters[place] * features[place]
+    at = count
+    for _ in range(HIDDEN):
+        inside = parameters[at + count]
+        for place in range(count):
+            inside += parameters[at + place] * features[place]
+        score += parameters[at + count + 1] * max(inside, 0.0)
+        at += count + 2
+    return math.exp(min(max(score, -LARGEST), LARGEST))
+
+
+def learned_desirability(
+    snapshot: Snapshot, job: int, machine: int, taken: int, parameters: Parameters
+) -> float:
+    """By a learned score of each machine for the job."""
+    alone = snapshot.nominal[snapshot.kind[job], machine]
+    crowd = math.log1p(crowding(snapshot, job, machine))
+    left = (snapshot.free_milli[machine] - taken) / (WHOLE * snapshot.gpus[machine])
+    exact = 1.0 if left == 0.0 else 0.0
+    free = snapshot.free_total_milli / (WHOLE * snapshot.total_gpus)
+    seen = snapshot.observed[machine]
+    score = (
+        parameters[0] * math.log(alone)
+        + parameters[1] * crowd
+        + parameters[2] * left
+        + parameters[3] * exact
+        + parameters[4] * (1.0 if snapshot.jobs[machine] == 0 else 0.0)
+        + parameters[5] * (snapshot.observed_speed[machine] - 1.0) * seen / (seen + 1.0)
+        + parameters[6] * crowd * (snapshot.sensitivity[job] / 1000.0 - 1.0)
+        + parameters[7] * math.log(alone) * math.log2(gang_milli(snapshot, job) / WHOLE)
+        + parameters[8] * crowd * free
+        + parameters[9] * left * free
+        + parameters[10] * exact * free
+    )
+    return math.exp(score)
+
+
+def _rebound(function: Callable[..., Any], name: str, **replaced: Callable[..., Any]) -> Any:
+    """A copy of a function in which some names mean something else."""
+    copy = types.FunctionType(function.__code__, function.__globals__ | replaced, name, function.__defaults__)
+    copy.__qualname__, copy.__module__ = name, __name__
+    copy.__doc__ = "On the machines with the highest learned score; one machine, or equally good ones."
+    return copy
+
+
+learned_place = _rebound(placements.fast, "learned_place", desirability=learned_desirability)
+
+
+@dataclass(frozen=True)
+class ScoredRule(Rule):
+    """A rule whose order and placement have learned numbers in place of settings.
+
+    >>> from trimtab.gpu_scheduling.heuristics import disciplines
+    >>> rule = ScoredRule(
+    ...     "mine", learned_order, learned_place, disciplines.backfill, numbers=((0.5,), (), ())
+    ... )
+    >>> rule.table.shape
+    (3, 124)
+    """
+
+    numbers: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] = ((), (), ())
+    """Of order, placement and discipline."""
+
+    @property
+    def table(self) -> NDArray[np.float64]:
+        table = np.zeros((3, order_size()))
+        for row, values in zip(table, self.numbers, strict=True):
+            row[: len(values)] = values
+        return table

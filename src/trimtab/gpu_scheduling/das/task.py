@@ -1,0 +1,162 @@
+"""What the compact agents practise: whole episodes of many sets of numbers, the same workloads for all."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.bundle import Bundle
+from trimtab.core.errors import SettingsError
+from trimtab.core.settings import Field, Presets, Settings
+from trimtab.gpu_scheduling.das.compact import compact_policy, first_numbers, rule_of, widths
+from trimtab.gpu_scheduling.heuristics.rule import Rule
+from trimtab.gpu_scheduling.policies import make_policy
+from trimtab.gpu_scheduling.simulator.simulator import Simulator
+from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
+from trimtab.learning.evolution import EvolutionSettings
+
+__all__ = ["PRESETS", "DasSettings", "DasTask", "check_settings", "load_preset", "preset_names"]
+
+Floats = NDArray[np.float64]
+
+VALIDATION_SEEDS = 1_000_000
+SEEDS_OF_A_RUN = 100_000_000
+"""Seeds of workloads: validation takes those from the first number on, a run with seed k those from k + 1
+times the second on."""
+
+
+class DasSettings(Settings):
+    """Everything a training run of the compact agents can be told.
+
+    >>> DasSettings().clusters
+    ('das-small', 'das-medium', 'das-large')
+    """
+
+    workload: WorkloadSettings = Field(
+        default=WorkloadSettings(jobs=1500),
+        description="Which jobs arrive; how many, is what is usual on each cluster.",
+    )
+    clusters: tuple[str, ...] = Field(
+        default=("das-small", "das-medium", "das-large"),
+        min_length=1,
+        description="Clusters to practise on, by name, in turns.",
+    )
+    preemptive: bool = Field(default=False, description="Whether running jobs may be stopped.")
+    rule: str = Field(
+        default="smallest+fast:neighbours=4",
+        min_length=1,
+        description="Rule that scores are measured against, on the same workloads.",
+    )
+    fee_weight: float = Field(
+        default=1.0, ge=0, le=100, description="What a per cent of fee counts beside one of completion time."
+    )
+    sequences: int = Field(default=45, ge=1, le=10_000, description="Workloads in each iteration.")
+    validation: int = Field(default=16, ge=1, le=10_000, description="Validation workloads of each cluster.")
+    workers: int = Field(default=0, ge=0, le=1024, description="Processes that play; 0: one for each core.")
+    training: EvolutionSettings = Field(
+        default=EvolutionSettings(), description="How the numbers are searched for."
+    )
+
+
+PRESETS = Presets("trimtab.gpu_scheduling.das", DasSettings)
+preset_names, load_preset = PRESETS.names, PRESETS.load
+
+
+def check_settings(settings: DasSettings) -> None:
+    """Refuse early what cannot work."""
+    find_source(settings.workload.name)
+    for name in settings.clusters:
+        find_cluster(name)
+    rule = make_policy(settings.rule)
+    if not isinstance(rule, Rule):
+        raise SettingsError(f"rule = {settings.rule!r} is no rule; `trimtab policies gpu` lists them")
+    if rule.needs_durations:
+        raise SettingsError(f"rule = {settings.rule!r} needs durations, which these agents do not know")
+
+
+class DasTask:
+    """Satisfies `trimtab.learning.evolution.EvolutionTask`."""
+
+    def __init__(self, settings: DasSettings, *, start: Bundle | None = None) -> None:
+        check_settings(settings)
+        self.settings = settings
+        self.decisions = 0
+        self.widths = widths(preemptive=settings.preemptive)
+        self.start = first_numbers(preemptive=settings.preemptive, seed=settings.training.seed)
+        if start is not None:
+            compact_policy(start)
+            if bool(start.manifest["settings"]["preemptive"]) != settings.preemptive:
+                raise SettingsError(f"{start.name}: preemptive is not {settings.preemptive}; set it as there")
+            self.start = start.tensors["numbers"]
+
+    def trial(self, candidates: Floats, iteration: int) -> Floats:
+        first = (1 + self.settings.training.seed) * SEEDS_OF_A_RUN + iteration * self.settings.sequences
+        ratios = self._ratios(candidates, range(first, first + self.settings.sequences))
+        return (ratios @ self._weights).mean(axis=0)
+
+    def score(self, numbers: Floats) -> dict[str, float]:
+        clusters = self.settings.clusters
+        count = self.settings.validation * len(clusters)
+        ratios = self._ratios(numbers[None], range(VALIDATION_SEEDS, VALIDATION_SEEDS + count))[:, 0]
+        found = {"score": float(np.exp((ratios @ self._weights).mean()))}
+        for place, cluster in enumerate(clusters):
+            time, fee = np.exp(ratios[place :: len(clusters)].mean(axis=0))
+            found |= {f"completion time on {cluster}": float(time), f"fee on {cluster}": float(fee)}
+        return found
+
+    def described(self) -> dict[str, Any]:
+        return self.settings.model_dump(mode="json")
+
+    @property
+    def _weights(self) -> Floats:
+        return np.array([1.0, self.settings.fee_weight])
+
+    @cached_property
+    def _pool(self) -> ProcessPoolExecutor | None:
+        count = self.settings.workers or os.cpu_count() or 1
+        if count == 1:
+            return None
+        # Not forked: JAX, which other kinds of training have loaded, does not survive that.
+        return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
+
+    def _ratios(self, candidates: Floats, seeds: Sequence[int]) -> Floats:
+        """[workloads, candidates, 2]: logs of completion time and fee over those of the rule."""
+        clusters = [
+            self.settings.clusters[place % len(self.settings.clusters)] for place in range(len(seeds))
+        ]
+        tasks = [
+            (candidates, self.settings, cluster, seed) for cluster, seed in zip(clusters, seeds, strict=True)
+        ]
+        play = map if self._pool is None else self._pool.map
+        played = list(play(_played, tasks))
+        self.decisions += sum(decisions for _, decisions in played)
+        logs = np.log(np.array([found for found, _ in played]))
+        return logs[:, 1:] - logs[:, :1]
+
+
+def _played(task: tuple[Floats, DasSettings, str, int]) -> tuple[list[tuple[float, float]], int]:
+    """Mean completion time and fee of the rule and of each candidate on one workload; decisions made."""
+    candidates, settings, name, seed = task
+    rules = [
+        make_policy(settings.rule),
+        *(rule_of(row, preemptive=settings.preemptive) for row in candidates),
+    ]
+    cluster = find_cluster(name)
+    asked = settings.workload.model_copy(update={"load": usual_load(name), "mean_gap_s": None})
+    workload = draw_workload(asked, gpus=float(cluster.machine_table.gpus.sum()), seed=seed, part="training")
+    simulator, found, decisions = Simulator(cluster), [], 0
+    for rule in rules:
+        simulator.reset(workload, seed)
+        simulator.play(rule)
+        episode = simulator.episode(rule.name)
+        found.append((float(episode.jct_ms.mean()), float(episode.fee.mean())))
+        decisions += episode.decisions
+    return found, decisions

@@ -1,0 +1,131 @@
+"""Import pods with GPUs from a CSV, as a monitoring database or a watch on the API server writes it.
+
+The first line names the columns, in any order and case:
+
+    name        of the pod
+    created     its creationTimestamp
+    started     when its containers began to run
+    finished    when the last of them ended
+    gpus        nvidia.com/gpu; may be a part of one, such as 0.5
+    namespace   (may be missing, like all below)
+    owner       name of the Job, PyTorchJob, MPIJob ...
+    group       pod group; where there is none, the owner
+    user        where there is none, the namespace
+    cpu         4 or 500m
+    memory      16Gi, 512M or bytes
+    gpu_model   models it may run on: V100, or V100|P100
+    phase       Succeeded, Failed, Running, Pending
+
+Times are ISO 8601 or seconds. Pods of one namespace and group (or owner) are a gang: they run together.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from trimtab.core.import_report import ImportReport
+from trimtab.gpu_scheduling.history.jobs import workload_from
+from trimtab.gpu_scheduling.history.tables import LINE, Reading, find_file, parsed, read_table
+from trimtab.gpu_scheduling.workload import Workload
+
+__all__ = ["import_kubernetes_pods", "quantity"]
+
+NEEDED = ("name", "created", "started", "finished", "gpus")
+WAY_OUT = "give a CSV with columns name, created, started, finished and gpus"
+QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|K|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+DECIMAL = {None: 1.0, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+FACTORS = DECIMAL | {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+
+
+def import_kubernetes_pods(
+    path: str, *, keep_going: bool = False, gangs: bool = True, only_completed: bool = False
+) -> tuple[Workload, ImportReport]:
+    """Read pods and put them together to gangs; with `gangs=False` every pod is a job of its own.
+
+    A gang comes when its first pod was created and runs from the first start to the last end. Pods without
+    GPUs (launchers) are left out.
+
+    >>> from pathlib import Path
+    >>> head = "name,owner,created,started,finished,gpus\\n"
+    >>> _ = Path("pods.csv").write_text(head + "a,bert,0,5,65,4\\nb,bert,1,5,60,4\\n")
+    >>> jobs, report = import_kubernetes_pods("pods.csv")
+    >>> jobs.instances.tolist(), jobs.duration_ms.tolist()
+    ([2], [60000])
+    """
+    report = ImportReport(str(path))
+    reading = Reading(find_file(path, "*.csv*", WAY_OUT), keep_going=keep_going, report=report)
+    frame = read_table(reading, way_out=WAY_OUT, lower=True)
+    reading.need(frame, NEEDED, WAY_OUT)
+    texts = ("namespace", "owner", "group", "user", "gpu_model", "phase")
+    frame = frame.with_columns(
+        pl.lit(None, pl.String).alias(name) for name in (*texts, "cpu", "memory") if name not in frame.columns
+    )
+    frame = reading.without(frame, pl.col("name").is_null(), "a pod without a name")
+    for column in ("gpus", "cpu", "memory"):
+        frame = parsed(reading, frame, column, quantity, "which is no quantity such as 2, 500m or 16Gi")
+    frame = reading.times(frame, "created", "started", "finished")
+    frame = reading.dropping(frame, pl.col("gpus").fill_null(0) == 0, "pod without GPUs")
+    frame = reading.without(
+        frame,
+        ~pl.struct("namespace", "name", "created").is_first_distinct(),
+        "pod {} stands there twice",
+        column="name",
+        lost="pods with the name of another",
+    )
+    frame = reading.without(
+        frame,
+        pl.col("finished") < pl.col("started"),
+        "pod {} ends before it starts",
+        column="name",
+        lost="pods that end before they start",
+    )
+    own = pl.concat_str(pl.col("name"), pl.lit("@"), pl.col("created").cast(pl.String), ignore_nulls=True)
+    key = pl.coalesce("group", "owner", own) if gangs else own
+    jobs = _gangs(frame.with_columns(key.alias("_gang")))
+    jobs = reading.dropping(jobs, pl.col("waiting"), "job with a pod that never started")
+    jobs = reading.dropping(jobs, pl.col("running"), "job with a pod that still runs")
+    if only_completed:
+        jobs = reading.dropping(jobs, pl.col("failed"), "job with a pod that did not complete")
+    report.count("pods", len(frame))
+    settings = {"gangs": gangs, "only_completed": only_completed}
+    source = f"kubernetes-pods {reading.path.name}"
+    return workload_from(reading, jobs, source=source, settings=settings), report
+
+
+def _gangs(pods: pl.DataFrame) -> pl.DataFrame:
+    pods = pods.with_columns(
+        pl.when(pl.col("phase") == "Running").then(None).otherwise(pl.col("finished")).alias("finished")
+    )
+    each = pl.col("gpus")
+    return pods.group_by("namespace", "_gang", maintain_order=True).agg(
+        pl.col(LINE).first(),
+        pl.concat_str(pl.col("namespace"), pl.col("_gang"), separator="/", ignore_nulls=True)
+        .first()
+        .alias("id"),
+        pl.coalesce("user", "namespace").first().alias("user"),
+        pl.coalesce("group", "owner", "name").first().alias("name"),
+        pl.col("created").min().alias("arrival_s"),
+        (pl.col("finished").max() - pl.col("started").min()).alias("duration_s"),
+        each.sum().alias("gpus"),
+        # Pods of different sizes: every GPU is an instance.
+        pl.when(each.n_unique() == 1).then(pl.len()).otherwise(each.sum().ceil()).alias("instances"),
+        pl.when(each.n_unique() == 1).then((each.first() * 1000).round()).otherwise(1000).alias("gpu_milli"),
+        pl.col("cpu").sum().alias("cpus"),
+        (pl.col("memory").sum() / 2**20).alias("memory_mib"),
+        pl.col("gpu_model").drop_nulls().first().alias("models"),
+        pl.col("started").is_null().any().alias("waiting"),
+        pl.col("finished").is_null().any().alias("running"),
+        (pl.col("phase") == "Failed").any().fill_null(False).alias("failed"),
+    )
+
+
+def quantity(cell: str) -> float | None:
+    """A quantity as Kubernetes writes it.
+
+    >>> quantity("500m"), quantity("16Ki"), quantity("2"), quantity("two")
+    (0.5, 16384.0, 2.0, None)
+    """
+    matched = QUANTITY.fullmatch(cell.strip())
+    return None if matched is None else float(matched[1]) * FACTORS[matched[2]]

@@ -1,0 +1,38 @@
+"""The compiler of this wing's engine: which files it is made of, hence when it must compile anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trimtab.compiling import Compiler, fingerprint, is_importable
+
+__all__ = ["cache_folder", "compiled", "fingerprint", "inlined", "is_importable", "jit", "specialise"]
+
+_PACKAGE = Path(__file__).parent
+
+_compiler = Compiler(
+    [
+        *sorted(_PACKAGE.glob("*.py")),
+        _PACKAGE.parent / "problem.py",
+        *(
+            _PACKAGE.parent / "heuristics" / f"{name}.py"
+            for name in (
+                "disciplines",
+                "displacing",
+                "fragments",
+                "orders",
+                "placements",
+                "queue",
+                "reserving",
+                "rule",
+                "words",
+            )
+        ),
+        _PACKAGE.parent / "das" / "scoring.py",
+    ]
+)
+cache_folder = _compiler.cache_folder
+compiled = _compiler.compiled
+inlined = _compiler.inlined
+jit = _compiler.jit
+specialise = _compiler.specialise

@@ -1,0 +1,291 @@
+"""Alibaba's PAI from its raw tables, Philly's JSON, Kubernetes' pods; and the registry of all importers."""
+
+import gzip
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab.core.errors import HistoryError
+from trimtab.gpu_scheduling.cluster import Cluster
+from trimtab.gpu_scheduling.history import HISTORY
+from trimtab.gpu_scheduling.history.alibaba_pai_2020 import import_alibaba_pai_2020, write_pai_machines
+from trimtab.gpu_scheduling.history.kubernetes_pods import import_kubernetes_pods
+from trimtab.gpu_scheduling.history.philly_json import import_philly_json
+from trimtab.gpu_scheduling.workload.clusters import TRACE_TYPES
+
+# job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type
+TASKS = """\
+j1,tensorflow,1.0,Terminated,1000.0,1100.0,600.0,29.296875,50.0,MISC
+j2,worker,4.0,Failed,1200.0,1500.0,600.0,10.0,200.0,V100
+j2,ps,1.0,Terminated,1200.0,1500.0,600.0,10.0,,
+j3,worker,2.0,Running,1300.0,,600.0,10.0,100.0,V100
+j4,worker,2.0,Terminated,,1350.0,600.0,10.0,100.0,V100
+j5,worker,,Terminated,1300.0,1350.0,600.0,10.0,100.0,V100
+j6,worker,1.0,Terminated,1400.0,1400.0,600.0,10.0,100.0,T4
+j7,evaluator,1.0,Terminated,1400.0,1460.0,600.0,10.0,250.0,T4
+"""
+# job_name,inst_id,user,status,start_time,end_time
+JOBS = """\
+j1,i1,ann,Terminated,950.0,1100.0
+j2,i2,ann,Terminated,1150.0,1500.0
+"""
+GROUPS = "i1,ann,,abc12,graphlearn\ni2,ann,,abc12,ctr\n"
+
+
+def test_tasks_alone(tmp_path: Path) -> None:
+    (tmp_path / "pai_task_table.csv.gz").write_bytes(gzip.compress(TASKS.encode()))
+    jobs, report = import_alibaba_pai_2020(str(tmp_path))
+    assert jobs.ids == ("j1/tensorflow", "j2/worker", "j7/evaluator")
+    assert jobs.arrival_ms.tolist() == [0, 200_000, 400_000]
+    assert jobs.duration_ms.tolist() == [100_000, 300_000, 60_000]
+    assert jobs.instances.tolist() == [1, 4, 1]
+    # Half a GPU, two GPUs, and two and a half that become three.
+    assert jobs.gpu_milli.tolist() == [500, 2000, 3000]
+    assert jobs.cpu_milli.tolist() == [6000, 6000, 6000]
+    assert jobs.memory_mib.tolist() == [30_000, 10_240, 10_240]
+    assert jobs.allowed_types.tolist() == [0, 0, 0]
+    assert report.dropped == {
+        "task that still runs": 1,
+        "task without GPUs": 1,
+        "task without a number of instances": 1,
+        "task that started or ended outside the trace": 1,
+        "job that took no time": 1,
+    }
+    assert report.filled == {"jobs of one GPU and a part: rounded up to whole GPUs": 1}
+    assert any("there is no pai_job_table" in line for line in report.assumptions)
+
+
+def test_tables_beside_tell_submission_user_and_group(tmp_path: Path) -> None:
+    for name, text in (("pai_task_table", TASKS), ("pai_job_table", JOBS), ("pai_group_tag_table", GROUPS)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    jobs, report = import_alibaba_pai_2020(
+        str(tmp_path / "pai_task_table.csv"), only_completed=True, keep_gpu_type=True
+    )
+    assert jobs.ids == ("j1/tensorflow", "j7/evaluator")
+    assert jobs.arrival_ms.tolist() == [0, 450_000]
+    assert jobs.type_names == ("MISC", "T4")
+    # j6 and j7.
+    assert report.filled["tasks of jobs that pai_job_table does not have"] == 2
+    assert report.read["rows of pai_job_table"] == 2
+    every, _ = import_alibaba_pai_2020(str(tmp_path))
+    assert every.user.tolist() == [0, 0, 1]
+    # The same tag, but another role.
+    assert every.group.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("j9,worker,1,Terminated,1500,1400,1,1,100,T4", "line 9: the job ends before it starts"),
+        ("j1,tensorflow,1,Terminated,1500,1600,1,1,100,T4", "line 9: job 'j1/tensorflow' stands there twice"),
+        ("j9,worker,1,Terminated,-5,1600,1,1,100,T4", "line 9: the job arrives at -5.0 s"),
+        ("j9,worker,one,Terminated,5,1600,1,1,100,T4", "line 9: inst_num is 'one'"),
+        ("j9,worker,1,Terminated,5,1600", "line 9: 6 cells where 10 are expected"),
+    ],
+)
+def test_damaged_tasks(row: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "pai_task_table.csv"
+    path.write_text(f"{TASKS}{row}\n")
+    with pytest.raises(HistoryError, match=said):
+        import_alibaba_pai_2020(str(path))
+    jobs, report = import_alibaba_pai_2020(str(path), keep_going=True)
+    assert jobs.job_count == 3
+    assert sum(report.lost.values()) == 1
+
+
+def test_other_tables_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "pai_task_table.csv").write_text("a,b,c\n")
+    with pytest.raises(HistoryError, match="3 columns where 10 are expected"):
+        import_alibaba_pai_2020(str(tmp_path))
+
+
+def test_machines_of_pai(tmp_path: Path) -> None:
+    (tmp_path / "pai_machine_spec.csv").write_text("a,CPU,96,512,0\nb,MISC,96,512,8\nc,V100M32,96,384,8\n")
+    report = write_pai_machines(str(tmp_path), tmp_path / "out.csv")
+    table = Cluster(table=str(tmp_path / "out.csv"), gpu_types=TRACE_TYPES).machine_table
+    assert (table.names, table.gpus.sum()) == (("b", "c"), 16)
+    assert report.dropped == {"machine without GPUs": 1}
+
+
+# --- Philly ------------------------------------------------------------------------------------------
+
+
+def attempt(start: str | None, end: str | None, *gpus: int) -> dict[str, Any]:
+    detail = [{"ip": f"m{n}", "gpus": [f"gpu{g}" for g in range(count)]} for n, count in enumerate(gpus)]
+    return {"start_time": start, "end_time": end, "detail": detail}
+
+
+def job(name: str, *attempts: dict[str, Any], status: str = "Pass", **other: Any) -> dict[str, Any]:
+    told = {"status": status, "vc": "ee9e8c", "jobid": name, "attempts": list(attempts)}
+    return {**told, "submitted_time": "2017-10-07 01:00:00", "user": "ce2f4c", **other}
+
+
+PHILLY = [
+    # Two attempts: 60 s and 120 s; eight GPUs on each of two machines in the larger one.
+    job(
+        "a",
+        attempt("2017-10-07 01:01:00", "2017-10-07 01:02:00", 8),
+        attempt("2017-10-07 02:00:00", "2017-10-07 02:02:00", 8, 8),
+    ),
+    # Uneven: 3 + 1; one attempt without times.
+    job(
+        "b",
+        attempt(None, "2017-10-07 01:02:00", 3, 1),
+        attempt("2017-10-07 01:01:00", "2017-10-07 01:01:30", 3, 1),
+        status="Failed",
+        submitted_time="2017-10-07 00:59:00",
+    ),
+    job("never"),
+    job("running", attempt("2017-10-07 01:01:00", None, 1)),
+    job("cpu", attempt("2017-10-07 01:01:00", "2017-10-07 01:01:30")),
+]
+
+
+def logged(folder: Path, jobs: Any, name: str = "cluster_job_log") -> str:
+    text = json.dumps(jobs).encode()
+    (folder / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    return str(folder / name)
+
+
+def test_philly(tmp_path: Path) -> None:
+    jobs, report = import_philly_json(logged(tmp_path, PHILLY, "cluster_job_log.json.gz"))
+    assert jobs.ids == ("b", "a")
+    assert jobs.arrival_ms.tolist() == [0, 60_000]
+    assert jobs.duration_ms.tolist() == [30_000, 180_000]
+    assert jobs.instances.tolist() == [4, 2]
+    assert jobs.gpu_milli.tolist() == [1000, 8000]
+    assert report.dropped == {
+        "attempt without times": 1,
+        "job that never started": 1,
+        "job that still runs": 1,
+        "job without GPUs": 1,
+    }
+    passed, _ = import_philly_json(str(tmp_path), only_completed=True)
+    assert passed.ids == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"jobid": "x"}, "job 6: not a job of the log .*attempts"),
+        (
+            job("x", attempt("2017-10-07 01:01:00", "2017-10-07 01:00:00", 1)),
+            "job 6: .*ends before it starts",
+        ),
+        (job("x", attempt("soon", "2017-10-07 01:00:00", 1)), "job 6: .*'soon' is no time"),
+        (job("x", attempt("2017-10-07 01:01:00", "2017-10-07 01:02:00", 1), submitted_time="None"), "job 6"),
+        (PHILLY[0], "line 6: job 'a' stands there twice"),
+        (7, "job 6: not a job of the log"),
+    ],
+)
+def test_damaged_jobs_of_philly(broken: Any, said: str, tmp_path: Path) -> None:
+    path = logged(tmp_path, [*PHILLY, broken])
+    with pytest.raises(HistoryError, match=said) as refusal:
+        import_philly_json(path)
+    assert "\n" not in str(refusal.value)
+    jobs, report = import_philly_json(path, keep_going=True)
+    assert jobs.job_count == 2
+    assert sum(report.lost.values()) == 1
+
+
+def test_other_json_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="not a list of jobs"):
+        import_philly_json(logged(tmp_path, {"jobs": []}))
+    with pytest.raises(HistoryError, match="no usable job"):
+        import_philly_json(logged(tmp_path, []))
+    (tmp_path / "half").write_text('[{"status":')
+    with pytest.raises(HistoryError, match="half: not JSON"):
+        import_philly_json(str(tmp_path / "half"))
+    packed = gzip.compress(json.dumps(PHILLY * 50).encode())
+    (tmp_path / "cut.gz").write_bytes(packed[:-30])
+    with pytest.raises(HistoryError, match=r"cut\.gz: not JSON"):
+        import_philly_json(str(tmp_path / "cut.gz"))
+
+
+# --- pods --------------------------------------------------------------------------------------------
+
+PODS = """\
+name,namespace,owner,created,started,finished,gpus,cpu,memory,gpu_model,phase
+bert-0,team,bert-7,2024-01-01T00:00:00Z,2024-01-01T00:01:00Z,2024-01-01T00:11:00Z,4,8,32Gi,A100|V100,Succeeded
+bert-1,team,bert-7,2024-01-01T00:00:01Z,2024-01-01T00:01:10Z,2024-01-01T00:11:10Z,4,8,32Gi,A100|V100,Succeeded
+launcher,team,bert-7,2024-01-01T00:00:00Z,2024-01-01T00:00:10Z,2024-01-01T00:12:00Z,0,500m,1Gi,,Succeeded
+solo,team,,2024-01-01T00:00:30Z,2024-01-01T00:00:40Z,2024-01-01T00:00:50Z,0.5,500m,512Mi,,Failed
+big,other,mixed,2024-01-01T00:00:40Z,2024-01-01T00:00:40Z,2024-01-01T00:01:40Z,2,1,1Gi,,Succeeded
+small,other,mixed,2024-01-01T00:00:40Z,2024-01-01T00:00:40Z,2024-01-01T00:01:30Z,1,1,1Gi,,Succeeded
+on,other,busy,2024-01-01T00:00:50Z,2024-01-01T00:00:51Z,,1,1,1Gi,,Running
+off,other,waiting,2024-01-01T00:00:50Z,,,1,1,1Gi,,Pending
+"""
+
+
+def test_pods_of_an_owner_are_a_gang(tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    path.write_text(PODS)
+    jobs, report = import_kubernetes_pods(str(path))
+    assert jobs.ids[0] == "team/bert-7"
+    assert jobs.arrival_ms.tolist() == [0, 30_000, 40_000]
+    # From the first start to the last end of pods with GPUs.
+    assert jobs.duration_ms.tolist() == [610_000, 10_000, 60_000]
+    # Two pods of four GPUs; half a GPU; 2 + 1 GPUs.
+    assert jobs.instances.tolist() == [2, 1, 3]
+    assert jobs.gpu_milli.tolist() == [4000, 500, 1000]
+    assert jobs.cpu_milli.tolist() == [8000, 500, 667]
+    assert jobs.memory_mib.tolist() == [32_768, 512, 683]
+    assert jobs.type_names == ("A100", "V100")
+    assert jobs.allowed_types.tolist() == [3, 0, 0]
+    assert report.dropped == {
+        "pod without GPUs": 1,
+        "job with a pod that never started": 1,
+        "job with a pod that still runs": 1,
+    }
+    single, _ = import_kubernetes_pods(str(path), gangs=False, only_completed=True)
+    assert single.gpus.tolist() == [4.0, 4.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            "bert-0,team,bert-7,2024-01-01T00:00:00Z,1,2,4,8,32Gi,,",
+            "line 10: pod 'bert-0' stands there twice",
+        ),
+        ("x,team,,100,50,20,1,1,1Gi,,", "line 10: pod 'x' ends before it starts"),
+        ("x,team,,100,150,200,one,1,1Gi,,", "line 10: gpus is 'one', which is no quantity"),
+        ("x,team,,100,150,200,1,1,lots,,", "line 10: memory is 'lots'"),
+        (",team,,100,150,200,1,1,1Gi,,", "line 10: a pod without a name"),
+        ("x,team,,,150,200,1,1,1Gi,,", "line 10: no number in arrival_s"),
+    ],
+)
+def test_damaged_pods(row: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    path.write_text(f"{PODS}{row}\n")
+    with pytest.raises(HistoryError, match=said):
+        import_kubernetes_pods(str(path))
+    jobs, report = import_kubernetes_pods(str(path), keep_going=True)
+    assert jobs.job_count == 3
+    assert sum(report.lost.values()) == 1
+
+
+def test_pods_without_needed_columns(tmp_path: Path) -> None:
+    (tmp_path / "pods.csv").write_text("name,created,started,gpus\na,1,2,3\n")
+    with pytest.raises(HistoryError, match=r"no column 'finished' .*give a CSV with columns"):
+        import_kubernetes_pods(str(tmp_path))
+
+
+# --- all of them -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HISTORY)
+def test_every_importer_keeps_the_contract(name: str) -> None:
+    importer = HISTORY.load(name)
+    path, keep_going, *options = inspect.signature(importer).parameters.values()
+    assert path.name == "path"
+    assert (keep_going.name, keep_going.default) == ("keep_going", False)
+    for option in options:
+        assert option.kind is inspect.Parameter.KEYWORD_ONLY
+        assert option.default is not inspect.Parameter.empty
+    assert importer.__doc__
+    with pytest.raises(HistoryError, match="no such file"):
+        importer("nowhere/at-all.csv")

@@ -1,0 +1,152 @@
+"""Slurm's accounting: steps, arrays, heterogeneous jobs, resources in every spelling, and damage."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from trimtab.core.errors import HistoryError
+from trimtab.gpu_scheduling.history.slurm_sacct import import_slurm_sacct, tres
+
+HEADER = "JobID|JobName|User|State|Submit|Start|End|Elapsed|NNodes|ReqTRES|AllocTRES"
+ROWS = """\
+10|train_1|ann|COMPLETED|2024-01-01T00:00:10|2024-01-01T00:01:00|2024-01-01T01:01:00|01:00:00|2|cpu=16,mem=64G,node=2,gres/gpu:v100=8|billing=16,cpu=16,gres/gpu:v100=8,gres/gpu=8,mem=64G,node=2
+10.batch|batch||COMPLETED|2024-01-01T00:01:00|2024-01-01T00:01:00|2024-01-01T01:01:00|01:00:00|1||cpu=8,gres/gpu=4,mem=32G,node=1
+10.0|python||COMPLETED|2024-01-01T00:01:00|2024-01-01T00:01:00|2024-01-01T01:01:00|01:00:00|2||cpu=16,gres/gpu=8,mem=64G,node=2
+11_3|train_2|ann|FAILED|2024-01-01T00:00:00|2024-01-01T00:00:05|2024-01-02T02:03:09|1-02:03:04|1|cpu=4,mem=8000M,node=1,gres/gpu=1|cpu=4,gres/gpu=1,mem=8000M,node=1
+12+0|pipe|bob|COMPLETED|2024-01-01T00:00:20|2024-01-01T00:00:30|2024-01-01T00:01:30|00:01:00|1|cpu=8,mem=16G,node=1,gres/gpu=2|cpu=8,gres/gpu=2,mem=16G,node=1
+12+1|pipe|bob|COMPLETED|2024-01-01T00:00:20|2024-01-01T00:00:30|2024-01-01T00:01:20|00:00:50|3|cpu=24,mem=48G,node=3,gres/gpu=6|cpu=24,gres/gpu=6,mem=48G,node=3
+13|odd|bob|CANCELLED by 1000|1704067230|1704067240|1704067260|00:00:20|2||cpu=6,gres/gpu=3,mem=6G,node=2
+14|cpu|bob|COMPLETED|2024-01-01T00:00:31|2024-01-01T00:00:40|2024-01-01T00:01:00|00:00:20|1|cpu=4|cpu=4,mem=6G,node=1
+15|late|bob|RUNNING|2024-01-01T00:00:32|2024-01-01T00:00:40|Unknown|00:00:20|1||cpu=6,gres/gpu=3,node=1
+16_[4-9%2]|later|bob|PENDING|2024-01-01T00:00:33|Unknown|Unknown|00:00:00|1|cpu=1,gres/gpu=1|
+17|gone|bob|CANCELLED by 1000|2024-01-01T00:00:34|None|2024-01-01T00:01:00|00:00:00|1|cpu=1,gres/gpu=1|
+18|blink|bob|FAILED|2024-01-01T00:00:35|2024-01-01T00:01:00|2024-01-01T00:01:00|00:00:00|1||cpu=1,gres/gpu=1,node=1
+"""
+
+
+def written(folder: Path, rows: str = ROWS, header: str = HEADER, name: str = "sacct.txt") -> str:
+    path = folder / name
+    text = f"{header}\n{rows}".encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["sacct.txt", "sacct.txt.gz"])
+def test_every_kind_of_job(name: str, tmp_path: Path) -> None:
+    jobs, report = import_slurm_sacct(written(tmp_path, name=name))
+    assert jobs.ids == ("11_3", "10", "12", "13")
+    assert jobs.arrival_ms.tolist() == [0, 10_000, 20_000, 30_000]
+    # 26 h 3 min 4 s; an hour; the longer of two parts; 20 s.
+    assert jobs.duration_ms.tolist() == [93_784_000, 3_600_000, 60_000, 20_000]
+    # Nodes of equal GPUs are instances; 3 GPUs on 2 nodes are three instances.
+    assert jobs.instances.tolist() == [1, 2, 4, 3]
+    assert jobs.gpu_milli.tolist() == [1000, 4000, 2000, 1000]
+    assert jobs.cpu_milli.tolist() == [4000, 8000, 8000, 2000]
+    assert jobs.memory_mib.tolist() == [8000, 32 * 1024, 16 * 1024, 2048]
+    # Only job 10 asked for a model.
+    assert jobs.type_names == ("V100",)
+    assert jobs.allowed_types.tolist() == [0, 1, 0, 0]
+    # train_1 and train_2 of ann are alike.
+    assert jobs.user[0] == jobs.user[1] != jobs.user[2] == jobs.user[3]
+    assert jobs.group[0] == jobs.group[1] != jobs.group[2] != jobs.group[3]
+    assert report.dropped == {
+        "step of a job": 2,
+        "job without GPUs": 1,
+        "job that still runs": 1,
+        "job that never started": 2,
+        "job that took no time": 1,
+    }
+    assert report.read["parts of heterogeneous jobs"] == 2
+    assert report.filled == {"jobs whose GPUs are not even over their nodes: an instance is one GPU": 1}
+
+
+def test_only_completed_and_one_partition(tmp_path: Path) -> None:
+    jobs, report = import_slurm_sacct(written(tmp_path), only_completed=True)
+    assert jobs.ids == ("10", "12")
+    assert report.dropped["job that did not complete"] == 4
+    header = "JobID|Partition|Submit|Elapsed|AllocTRES|"
+    rows = "1|a|100|00:10|gres/gpu=1|\n2|b|110|01:10|gres/gpu:tesla_t4=2,gres/gpu:k80=1|\n"
+    path = written(tmp_path, rows, header)
+    one, report = import_slurm_sacct(path, partition="b")
+    assert (one.ids, one.gpus.tolist(), one.duration_ms.tolist()) == (("2",), [3.0], [70_000])
+    assert report.dropped == {"job of another partition": 1}
+    # Models that were given, not asked for, are no demand.
+    assert one.allowed_types.tolist() == [0]
+
+
+def test_parts_of_different_shapes_are_single_gpus(tmp_path: Path) -> None:
+    rows = "5+0|1|00:30|node=1,gres/gpu=4\n5+1|1|00:40|node=1,cpu=3\n5+2|1|00:40|node=1,gres/gpu=2\n"
+    jobs, _ = import_slurm_sacct(written(tmp_path, rows, "JobID|Submit|Elapsed|AllocTRES"))
+    assert (jobs.instances.tolist(), jobs.gpu_milli.tolist()) == ([6], [1000])
+
+
+def test_a_part_without_gpus_does_not_spoil_the_shape(tmp_path: Path) -> None:
+    rows = "5+0|1|00:30|node=2,gres/gpu=8\n5+1|1|00:40|node=1,cpu=3\n"
+    jobs, _ = import_slurm_sacct(written(tmp_path, rows, "JobID|Submit|Elapsed|AllocTRES"))
+    assert (jobs.instances.tolist(), jobs.gpu_milli.tolist()) == ([2], [4000])
+
+
+def test_slices_are_noted() -> None:
+    assert tres("gres/gpu:a100_1g.5gb=1,mem=1T,license=3") == {"gres/gpu:a100_1g.5gb": 1.0, "mem": 2.0**20}
+    assert tres("cpu") is None
+    assert tres("cpu=x") is None
+    assert tres("cpu=2K") == {"cpu": 2000.0}
+    assert tres("") == {}
+
+
+GOOD = "1|2024-01-01T00:00:00|2024-01-01T00:00:05|2024-01-01T00:01:05|gres/gpu=1"
+SHORT = "JobID|Submit|Start|End|AllocTRES"
+
+
+@pytest.mark.parametrize(
+    ("row", "said", "lost"),
+    [
+        (
+            GOOD.replace("1|", "2|", 1).replace("00:01:05", "00:00:01"),
+            "line 3: job '2' ends before it starts",
+            "jobs that end before they start",
+        ),
+        (GOOD, "line 3: job '1' stands there twice", "jobs with the id of another"),
+        ("2|soon|1|2|gres/gpu=1", "line 3: Submit is 'soon', which is no time", "rows"),
+        ("2|Unknown|1|2|gres/gpu=1", "line 3: no time of submission", "rows"),
+        ("2|1|1|2|gres/gpu=many", "line 3: 'gres/gpu=many' is no list of resources", "rows"),
+        ("2|1|1|2|gres/gpu=1|7", "line 3: 6 cells where 5 are expected", "rows"),
+        ("2|1|1", "line 3: 3 cells where 5 are expected", "rows"),
+        ("2|nan5|1|2|gres/gpu=1", "Submit is 'nan5'", "rows"),
+        ("2|1|1|9e99|gres/gpu=1", "a job of 9e\\+99 s", "jobs of more than ten years"),
+        ("2|1|1|inf|gres/gpu=1", "no number in duration_s", "jobs with unknown numbers"),
+    ],
+)
+def test_damage_is_named_or_counted(row: str, said: str, lost: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"{GOOD}\n{row}\n", SHORT)
+    with pytest.raises(HistoryError, match=said) as refusal:
+        import_slurm_sacct(path)
+    assert "\n" not in str(refusal.value)
+    assert "sacct.txt, line 3" in str(refusal.value)
+    assert "--keep-going" in str(refusal.value)
+    jobs, report = import_slurm_sacct(path, keep_going=True)
+    assert jobs.job_count == 1
+    assert report.lost == {lost: 1}
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("JobName|Submit|Elapsed|AllocTRES|x", "no column 'JobID'"),
+        ("JobID|Start|Elapsed|AllocTRES|x", "no column 'Submit'"),
+        ("JobID|Submit|Elapsed|x|y", "neither AllocTRES nor ReqTRES"),
+        ("JobID|Submit|Start|x|AllocTRES", "neither Elapsed nor Start and End"),
+    ],
+)
+def test_columns_that_are_needed(header: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=said + r".*sacct -a -P"):
+        import_slurm_sacct(written(tmp_path, GOOD, header))
+
+
+def test_nothing_of_use(tmp_path: Path) -> None:
+    path = written(tmp_path, "1|1|1|2|cpu=1\n", SHORT)
+    with pytest.raises(HistoryError, match=r"no usable job in it \(1 x job without GPUs\)"):
+        import_slurm_sacct(path)
+    with pytest.raises(HistoryError, match="no rows in it"):
+        import_slurm_sacct(written(tmp_path, "", SHORT))

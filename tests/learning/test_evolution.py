@@ -1,0 +1,101 @@
+"""Evolution strategies: a known optimum, resuming, and what is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimtab.core.bundle import load_tensors
+from trimtab.core.errors import SettingsError
+from trimtab.learning.evolution import EvolutionSettings, evolved, first_state, train_evolution
+from trimtab.learning.runs import best_of_run, is_finished
+
+
+def clock() -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Bowl:
+    """A bowl with its lowest point at (1, -2, 3), where the second number matters most."""
+
+    start, widths = np.zeros(3), np.array([1.0, 0.5, 1.0])
+    target, weight = np.array([1.0, -2.0, 3.0]), np.array([1.0, 5.0, 1.0])
+
+    def __init__(self) -> None:
+        self.decisions = 0
+
+    def trial(self, candidates: np.ndarray, iteration: int) -> np.ndarray:
+        self.decisions += len(candidates)
+        # The same luck for all candidates of an iteration, so it cancels.
+        luck = 100 * np.sin(iteration)
+        return (self.weight * (candidates - self.target) ** 2).sum(axis=1) + luck
+
+    def score(self, numbers: np.ndarray) -> dict[str, float]:
+        return {
+            "score": float((self.weight * (numbers - self.target) ** 2).sum()),
+            "first": float(numbers[0]),
+        }
+
+    def described(self) -> dict[str, Any]:
+        return {"shape": "bowl"}
+
+
+def test_finds_the_lowest_point():
+    state = first_state(Bowl.start)
+    task, settings = Bowl(), EvolutionSettings(iterations=300)
+    for _ in range(300):
+        state, _ = evolved(state, task, settings)
+    assert np.abs(state.average - Bowl.target).max() < 0.1
+    assert task.decisions == 300 * 2 * settings.pairs
+
+
+def test_one_step_goes_downhill_by_the_learning_rate():
+    # Adam's first step has the length of the learning rate in every number, times the width: the slope over
+    # its own size is 1, and the mean of slopes has seen (1 - momentum) of it.
+    settings = EvolutionSettings(iterations=2, pairs=400, step=0.01, learning_rate=0.1, momentum=0.0)
+    state, _ = evolved(first_state(Bowl.start), Bowl(), settings)
+    assert np.sign(state.numbers).tolist() == [1, -1, 1]
+    assert np.abs(state.numbers) == pytest.approx([0.1, 0.05, 0.1], rel=1e-6)
+
+
+def test_a_resumed_run_is_the_same_run(tmp_path):
+    settings = EvolutionSettings(iterations=12, pairs=4, validate_every=4, checkpoint_every=4)
+    whole = train_evolution(Bowl(), settings, tmp_path / "whole", clock=clock)
+    # No time passes by this clock, so a run that may take no time ends at its first checkpoint.
+    short = settings.model_copy(update={"minutes": 1e-9})
+
+    class Ticking:
+        seconds = 0
+
+        def __call__(self) -> datetime:
+            self.seconds += 1
+            return datetime.fromtimestamp(self.seconds, tz=UTC)
+
+    first = train_evolution(Bowl(), short, tmp_path / "parts", clock=Ticking())
+    assert len(first.read_metrics()) == 4
+    assert not is_finished(first, settings)  # pyright: ignore[reportArgumentType]
+    second = train_evolution(Bowl(), settings, tmp_path / "parts", clock=clock, resume=True)
+    assert is_finished(second, settings)  # pyright: ignore[reportArgumentType]
+    one, other = (load_tensors(run.path / "state-last.safetensors")[0] for run in (whole, second))
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_the_best_by_validation_is_kept(tmp_path):
+    settings = EvolutionSettings(iterations=40, validate_every=10)
+    run = train_evolution(Bowl(), settings, tmp_path / "run", clock=clock)
+    best = best_of_run(run)
+    scores = [line["score"] for line in run.read_metrics() if "score" in line]
+    assert best.score == min(scores)
+    assert best.task == {"shape": "bowl"}
+    assert best.measured["first"] == best.parameters["numbers"][0]
+
+
+def test_a_run_goes_on_as_it_began(tmp_path):
+    settings = EvolutionSettings(iterations=2, pairs=2)
+    train_evolution(Bowl(), settings, tmp_path / "run", clock=clock)
+    other = settings.model_copy(update={"pairs": 3})
+    with pytest.raises(SettingsError, match="began with pairs = 2"):
+        train_evolution(Bowl(), other, tmp_path / "run", clock=clock, resume=True)
