@@ -58,6 +58,13 @@ train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (an
 train-pod-rivals: $(VENV)/.dev-ready  ## Practise with the learned rivals of services (ARGS="simppo adrl": only these).
 	$(BIN)/python -m trimtab.pod_autoscaling.rivals.practice $(ARGS)
 
+train-das: $(VENV)/.dev-ready  ## Train the compact schedulers of training jobs (hours on two cores; ARGS="--minutes 30").
+	for preset in das-gang das; do \
+		$(BIN)/trimtab train gpu --preset $$preset --out runs/$$preset $(ARGS) || exit 1; done
+
+train-gpu-rivals: $(VENV)/.dev-ready  ## Practise with the learned rivals of training jobs (ARGS="dl2": only this).
+	$(BIN)/python -m trimtab.gpu_scheduling.rivals.practice $(ARGS)
+
 clean:  ## Remove the environment and what tools left behind.
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
 

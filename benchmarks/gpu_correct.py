@@ -145,9 +145,10 @@ def openb_rows() -> list[Row]:
     ]
     rows = []
     for told, share, bar in cases:
-        shares = [100 * share(seed) for seed in OPENB_SEEDS]
-        found = mean_interval(shares, seed=0)
-        name = f"openb, {told}: GPUs allocated at 100 % asked for (%, mean of {len(shares)} orders)"
+        # Best fit lies 0.04 below the upper edge of its bar, and single orders scatter by 0.13.
+        orders = range(100) if told == "best-fit" else OPENB_SEEDS
+        found = mean_interval([100 * share(seed) for seed in orders], seed=0)
+        name = f"openb, {told}: GPUs allocated at 100 % asked for (%, mean of {len(orders)} orders)"
         rows.append(replace(bar(name, found.value), low=found.low, high=found.high))
     return rows
 
@@ -259,6 +260,8 @@ def law_rows() -> list[Row]:
         held = float((runs.milli * (runs.end_ms - runs.start_ms)).sum()) / 1000
         off = abs(work_done(episode, workload, cluster) - workload.duration_ms)
         if name == "fifo":  # a preempted job also does again what it lost
+            # A job ends in the first millisecond in which its work is done; where a neighbour changes its
+            # speed in that very millisecond, in the next.
             rows.append(at_most(f"{told}: work done off work asked for (ms of a job)", float(off.max()), 2.0))
         moments, level = jobs_in_system(episode)
         area = float((level[:-1] * np.diff(moments)).sum())

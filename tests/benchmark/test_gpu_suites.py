@@ -75,7 +75,7 @@ def test_every_suite_has_one_tier_and_its_policies_may_play() -> None:
 
 
 def test_policies_of_another_tier_are_refused() -> None:
-    with pytest.raises(SettingsError, match="'sjf\\+fast:tuned' needs durations.*--information predicted"):
+    with pytest.raises(SettingsError, match=r"'sjf\+fast:tuned' needs durations.*--information predicted"):
         small(policies=("fifo", "sjf+fast:tuned")).check()
     small(OracleSmallSuite, policies=("fifo", "sjf+fast:tuned")).check()
     assert not DasSmallSuite.usual().admits(make_policy("fifo+fast+easy"))

@@ -72,7 +72,7 @@ def test_pictures(run: Callable, tmp_path: Path, name: str) -> None:
     [
         (["--policy", "fifoo"], "did you mean 'fifo'?"),
         (["--policy", "smallest+fats"], "did you mean 'fast'?"),
-        (["--policy", "tiresias:treshold=1"], "did you mean 'threshold'?"),
+        (["--policy", "tiresias:thresholt=1"], "did you mean 'threshold'?"),
         (["--policy", "sjf"], "needs durations, and this cluster tells none; set information"),
         (["--policy", "fifo", "--workload", "pia"], "did you mean 'gpu/pai'?"),
         (["--policy", "fifo", "--workload", "no.workload"], "no.workload: no such file"),

@@ -12,9 +12,9 @@ MINUTE_MS = 60_000
 def made_up_episode(policy: str = "mine", *, seed: int = 0, late_min: int = 0) -> Episode:
     """Two machines of two GPUs, four jobs; times in minutes.
 
-    Job 0 holds both GPUs of m0 from 0 to 10. Jobs 1 and 2 share GPU 0 of m1 from 0 to 6 and from 2 to 10, a half
-    and a quarter of it. Job 3 (two GPUs) comes at 1, runs on m1 from 10 to 12, is stopped, and runs on m0 from
-    14 to 20 (`late_min` later).
+    Job 0 holds both GPUs of m0 from 0 to 10. Jobs 1 and 2 share GPU 0 of m1 from 0 to 6 and from 2 to 10, a
+    half and a quarter of it. Job 3 (two GPUs) comes at 1, runs on m1 from 10 to 12, is stopped, and runs on
+    m0 from 14 to 20 (`late_min` later).
     """
     rows = [  # job, machine, GPUs as bits, thousandths, from, to, complete
         (1, 1, 0b01, 500, 0, 6, True),

@@ -120,8 +120,9 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
             f"{out}: {made.job_count:,} jobs in {days:.1f} days, at most {made.gpus.max():g} GPUs, "
             f"{made.gpu_ms.sum() / 3_600_000:,.0f} GPU-hours",
             f"next: trimtab simulate gpu --workload {out} --cluster 64x8 --policy fifo --draw gpus.png",
-            f"      trimtab compare gpu/das-small --workload {out} --cluster 64x8    (streams drawn from these jobs)",
-            f"      trimtab compare gpu/das-small --workload {out} --cluster 64x8 --arrivals trace    (as they came)",
+            f"      trimtab compare gpu/das-small --workload {out} --cluster 64x8    (streams of these jobs)",
+            f"      trimtab compare gpu/das-small --workload {out} --cluster 64x8 --arrivals trace    "
+            "(jobs as they came)",
         ]
     if isinstance(made, Job):
         save_job(made, out)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.core.statistics import paired_ratio
 from trimtab.gpu_scheduling.episode import Episode
@@ -19,6 +20,9 @@ __all__ = ["answer", "as_minutes", "reasons"]
 _WORTH_SAYING = 0.02
 _MOST_REASONS = 3
 _DRAWS = 2000
+
+Choice = Callable[[Episode], NDArray[np.bool_]]
+"""Some of the jobs."""
 
 
 def answer(comparison: Comparison, result: ScenarioResult) -> str:
@@ -97,7 +101,7 @@ def _of_small_jobs(ours: Sequence[Episode], theirs: Sequence[Episode], baseline:
     """The jobs with at most the median number of GPUs: three quarters of PAI ask for one."""
     before, after = _mean_minutes(ours, theirs, lambda episode: episode.gpus <= np.median(episode.gpus))
     return _share(before, after), (
-        f"small jobs do not wait behind large ones: jobs with at most {np.median(ours[0].gpus):g} GPU complete "
+        f"small jobs do not wait behind large ones: jobs of at most {np.median(ours[0].gpus):g} GPU complete "
         f"in {as_minutes(after)} instead of {as_minutes(before)} under {baseline}"
     )
 
@@ -108,7 +112,8 @@ def _of_short_jobs(ours: Sequence[Episode], theirs: Sequence[Episode], baseline:
         ours, theirs, lambda episode: episode.alone_ms <= np.median(episode.alone_ms)
     )
     return _share(before, after), (
-        f"short jobs get through: the shorter half completes in {as_minutes(after)} instead of {as_minutes(before)}"
+        f"short jobs get through: the shorter half completes in {as_minutes(after)} instead of "
+        f"{as_minutes(before)}"
     )
 
 
@@ -119,7 +124,7 @@ def _of_stranded(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[fl
     )
 
 
-def _mean_minutes(ours: Sequence[Episode], theirs: Sequence[Episode], chosen) -> tuple[float, float]:  # noqa: ANN001
+def _mean_minutes(ours: Sequence[Episode], theirs: Sequence[Episode], chosen: Choice) -> tuple[float, float]:
     """Mean completion time of some jobs under the baseline, and under the best."""
     mine = [float(left.jct_ms[chosen(left)].mean()) for left in ours]
     other = [float(right.jct_ms[chosen(right)].mean()) for right in theirs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ def gpu_sections(episodes: Sequence[Episode], *, most_stays: int = MOST_STAYS) -
     sections: list[Section] = [
         _completion_times(episodes, shown),
         _jobs_over_time(shown, origin_ms),
-        _fees(episodes, shown),
+        _fees(shown, origin_ms),
     ]
     logs = [(episode, episode.runs) for episode in shown if episode.runs is not None]
     if logs:
@@ -116,9 +117,7 @@ def _jobs_over_time(shown: Sequence[Episode], origin_ms: int) -> CurvesSection:
     )
 
 
-def _thinned(
-    moments: NDArray[np.int64], level: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _thinned(moments: NDArray[np.int64], level: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """A step function of many steps at fewer of its moments, the last among them."""
     if len(moments) <= MOST_MOMENTS:
         return moments, level
@@ -126,10 +125,9 @@ def _thinned(
     return moments[kept], level[kept]
 
 
-def _fees(episodes: Sequence[Episode], shown: Sequence[Episode]) -> CurvesSection:
+def _fees(shown: Sequence[Episode], origin_ms: int) -> CurvesSection:
     """Dollars so far over time: what is held is paid for, whoever waits."""
     curves = []
-    origin_ms = min(int(episode.arrival_ms.min()) for episode in shown)
     for episode in shown:
         order = np.argsort(episode.completion_ms, kind="stable")
         spent = np.cumsum(episode.fee[order])
@@ -138,13 +136,12 @@ def _fees(episodes: Sequence[Episode], shown: Sequence[Episode]) -> CurvesSectio
     return CurvesSection(
         key="fees",
         heading="Fees so far",
-        text="Dollars for the GPUs that complete jobs held, added up as they complete, in the first episode of "
-        "each policy. Waiting costs nothing here; slow machines, crowded ones and work done again do.",
+        text="Dollars for the GPUs that complete jobs held, added up as they complete, in the first episode "
+        "of each policy. Waiting costs nothing here; slow machines, crowded ones and work done again do.",
         x_label="time since the first arrival",
         y_label="dollars",
         curves=curves,
         on_the_clock=True,
-        decimals=0,
     )
 
 
@@ -162,9 +159,9 @@ def _machines(logs: Sequence[tuple[Episode, RunLog]], origin_ms: int, most_stays
     last_ms = max(int(episode.completion_ms.max()) for episode, _ in logs)
     end_ms = min(full_at_ms, default=last_ms)
     text = (
-        "Every GPU is a row, machine after machine, and every stay of a job on it is coloured by the job; a job "
-        "on several GPUs has several rows, and shares of one GPU lie over each other. A job that was stopped "
-        "and started again changes its shade. All charts show the same jobs on the same time axis."
+        "Every GPU is a row, machine after machine, and every stay of a job on it is coloured by the job; a "
+        "job on several GPUs has several rows, and shares of one GPU lie over each other. A job that was "
+        "stopped and started again changes its shade. All charts show the same jobs on the same time axis."
     )
     if full_at_ms:
         text += (

@@ -187,8 +187,8 @@ class GpuSuite(Suite):
         for name in self.policies:
             if not self.admits(self.wing.make_policy(name.removesuffix(":tuned"))):
                 raise SettingsError(
-                    f"policy {name!r} needs durations, and nothing is known of them here; leave it out, or use "
-                    "--information predicted or oracle (suites gpu/predicted-small, gpu/oracle-small)"
+                    f"policy {name!r} needs durations, and nothing is known of them here; leave it out, or "
+                    "use --information predicted or oracle (suites gpu/predicted-small, gpu/oracle-small)"
                 )
 
 

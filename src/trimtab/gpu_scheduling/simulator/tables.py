@@ -196,7 +196,7 @@ def misfits(workload: Workload, cluster: Cluster) -> dict[int, str]:
 
 
 def alone_ms(workload: Workload, cluster: Cluster) -> NDArray[np.int64]:
-    """How long each job takes alone on the best machines: on one that holds it, or spread if that is faster."""
+    """How long each job takes alone on the best machines: on one that holds it, or on several if faster."""
     machines = cluster.machine_table
     first, same = _distinct(
         workload, "gpu_milli", "cpu_milli", "memory_mib", "allowed_types", "kind", "instances"
