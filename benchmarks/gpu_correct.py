@@ -8,12 +8,13 @@ in comes out, on a large run with interference. Agreement: the engine and the pl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
-from tests.gpu_scheduling.random_instances import InOrder, RandomActions, instances, seeds
+from hypothesis import HealthCheck, Phase, given, settings
+from tests.gpu_scheduling.random_instances import Instance, RandomActions, instances, seeds
 from tests.gpu_scheduling.test_agreement import assert_same_episode
 
 from benchmarks.gpu_traces import (
@@ -300,42 +301,44 @@ def law_rows() -> list[Row]:
 
 
 def agreement_rows() -> list[Row]:
-    """Random small instances; a difference anywhere in an episode stops the benchmark with its instance."""
+    """Random small instances, every number of their episodes; of those that differ the seed is printed."""
     compared = {"random actions": 0, "rules": 0}
+    differing = {"random actions": 0, "rules": 0}
     quietly = settings(
         max_examples=INSTANCES,
         deadline=None,
         database=None,
         derandomize=True,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
 
+    def compare(kind: str, policies: Sequence[Any], instance: Instance, seed: int) -> None:
+        cluster, workload = instance
+        fast = simulate(workload, policies[0], cluster, seed=seed, record_runs=True)
+        slow = reference_run(workload, policies[1], cluster, seed)
+        compared[kind] += 1
+        try:
+            assert_same_episode(fast, slow)
+        except AssertionError as difference:
+            differing[kind] += 1
+            print(f"{kind}, {policies[0].name}, seed {seed}, {cluster}: {difference}")
+
     @quietly
     @given(instances(), seeds)
-    def with_random_actions(instance, seed) -> None:  # noqa: ANN001
-        cluster, workload = instance
-        fast = simulate(workload, RandomActions(seed), cluster, seed=seed, record_runs=True)
-        assert_same_episode(fast, reference_run(workload, RandomActions(seed), cluster, seed))
-        compared["random actions"] += 1
+    def with_random_actions(instance: Instance, seed: int) -> None:
+        compare("random actions", [RandomActions(seed), RandomActions(seed)], instance, seed)
 
     @quietly
     @given(instances(most_jobs=40), seeds)
-    def with_rules(instance, seed) -> None:  # noqa: ANN001
-        cluster, workload = instance
-        name = RULES[seed % len(RULES)]
-        rule = make_policy(name)
-        fast = simulate(workload, rule, cluster, seed=seed, record_runs=True)
-        slow = reference_run(workload, rule, cluster, seed)
-        assert np.array_equal(fast.completion_ms, slow.completion_ms)
-        assert np.array_equal(fast.fee, slow.fee)
-        in_order = simulate(workload, InOrder(strict=False), cluster, seed=seed, record_runs=True)
-        assert_same_episode(in_order, reference_run(workload, InOrder(strict=False), cluster, seed))
-        compared["rules"] += 1
+    def with_rules(instance: Instance, seed: int) -> None:
+        rule = make_policy(RULES[seed % len(RULES)])
+        compare("rules", [rule, rule], instance, seed)
 
     with_random_actions()
     with_rules()
     return [
-        at_least(f"engine = reference, bit for bit, under {kind}: instances", count, INSTANCES)
+        at_most(f"engine = reference under {kind}: of {count} random instances differ", differing[kind], 0)
         for kind, count in compared.items()
     ]
 

@@ -19,7 +19,7 @@ from trimtab.benchmark.gpu_scheduling.suites import (
 from trimtab.benchmark.gpu_scheduling.wing import GPU, scenario_ground
 from trimtab.benchmark.suite import FIRST_TEST_SEED, SUITES
 from trimtab.benchmark.tune import tune
-from trimtab.benchmark.tuned import TunedValues, shipped_tuned_values
+from trimtab.benchmark.tuned import TunedValues
 from trimtab.core.errors import RegistryError, SettingsError
 from trimtab.core.settings import load_settings
 from trimtab.gpu_scheduling.cluster import Cluster
@@ -136,15 +136,3 @@ def test_a_file_of_other_jobs_or_machines_is_another_ground(tmp_path: Path) -> N
     (one, first), (two, second) = grounds
     assert one["digest"] != two["digest"] and first["table"] != second["table"]
     assert str(tmp_path) not in str(first)
-
-
-def test_tuned_values_are_shipped_for_what_the_suites_ask_for() -> None:
-    shipped = shipped_tuned_values()
-    for name in ("das-small", "das-medium", "das-large", "predicted-small", "oracle-small"):
-        suite: Any = SUITES.load(f"gpu/{name}").usual()
-        for policy in suite.policies:
-            if policy.endswith(":tuned"):
-                assert shipped.find(policy.removesuffix(":tuned"), suite, suite.scenarios()[0]), (
-                    name,
-                    policy,
-                )

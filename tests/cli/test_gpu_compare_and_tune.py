@@ -98,7 +98,7 @@ def test_jobs_are_imported_and_can_be_used(run: Callable, tmp_path: Path) -> Non
             ["import", "openb-2023", "x", "--out", "a.workload", "--set", "stay=1"],
             "it has keep_pending, stay_s",
         ),
-        (["compare", "gpu/das-smal"], "did you mean 'gpu/das-small'?"),
+        (["compare", "gpu/das-smal"], "did you mean 'gpu/das-small'"),
         (["compare", "gpu/das-small", "--executors", "3"], "--executors: gpu suites have no such flag"),
         (["compare", "dag/batch", "--round-s", "3"], "--round-s: dag suites have no such flag"),
         (["compare", "gpu/das-small", "--cluster", "no.csv"], "no.csv: cannot be read"),

@@ -80,7 +80,10 @@ def test_pictures(run: Callable, tmp_path: Path, name: str) -> None:
         (["--policy", "fifo", "--cluster", "das-smal"], "did you mean 'das-small'?"),
         (["--policy", "fifo", "--cluster", "no.csv"], "no.csv: cannot be read"),
         (["--policy", "fifo", "--cluster", "4x99"], "1 to 64 GPUs are possible"),
-        (["--policy", "fifo", "--cluster", "1x4", "--jobs", "50"], "needs 8 GPUs"),
+        (
+            ["--policy", "fifo", "--cluster", "1x4", "--jobs", "50"],
+            "GPUs, of which the empty cluster has room for 4",
+        ),
         (["--policy", "fifo", "--noise", "7"], "noise = 7"),
         (["--policy", "fifo", "--load", "0"], "load = 0"),
         (["--policy", "fifo", "--load", "0.5", "--mean-gap-s", "3"], "either mean_gap_s or load"),

@@ -44,7 +44,7 @@ def test_a_span_of_time_is_retimed() -> None:
         ({"duration_ms": [0, 1, 1]}, "job a: duration_ms is 0, at least 1 is needed"),
         ({"gpus": [1, 0, 1]}, "job b: instances is 0, at least 1"),
         ({"gpus": None, "gpu_milli": [1, 0, 1]}, "job b: gpu_milli is 0, at least 1"),
-        ({"gpus": None, "gpu_milli": [1, 1500, 1]}, "job b: 1500 thousandths of GPUs; more than one GPU"),
+        ({"gpus": None, "gpu_milli": [1, 1500, 1]}, "job b: 1500 thousandths of a GPU; above 1000"),
         ({"cpu_milli": -1}, "cpu_milli is -1"),
         ({"sensitivity": [1.0, -0.1, 1.0]}, "job b: sensitivity is -0.1"),
         ({"communication": float("nan")}, "communication is not a number"),
@@ -61,7 +61,7 @@ def test_bad_jobs_are_refused_by_name(changes: dict[str, object], said: str) -> 
 
 
 def test_jobs_before_the_start_and_no_jobs() -> None:
-    with pytest.raises(WorkloadError, match="job 0: arrives at -5 ms, before the start at 0"):
+    with pytest.raises(WorkloadError, match="job 0: arrives at -5 ms, before 0"):
         make_workload([-5], duration_ms=1, gpus=1)
     with pytest.raises(WorkloadError, match="no jobs"):
         make_workload([], duration_ms=[], gpus=[])

@@ -48,21 +48,21 @@ PAPER_RULES = (
 STRONG_RULES = (
     "fifo",
     "tetris+tetris",
-    "fifo+fast:tuned",
-    "smallest+fast:tuned",
-    "aged-smallest+fast:tuned",
+    "fifo+fast:neighbours=2,tightness=0.3",
+    "smallest+fast:neighbours=2,tightness=0.3",
+    "aged-smallest+fast:power=0.1,neighbours=2,tightness=0.3",
     "las+fast",
-    "tiresias+fast:tuned",
+    "tiresias+fast:threshold=72000,min_run_s=60",
 )
 FORETELLING_RULES = (
     "fifo",
-    "smallest+fast:tuned",
-    "aged-smallest+fast:tuned",
+    "smallest+fast:neighbours=2,tightness=0.3",
+    "aged-smallest+fast:power=0.1,neighbours=2,tightness=0.3",
     "fifo+fast+easy",
-    "sjf+fast:tuned",
-    "qssf+fast:tuned",
-    "srtf+fast:tuned",
-    "srsf+fast:tuned",
+    "sjf+fast:neighbours=2,tightness=0.3",
+    "qssf+fast:neighbours=2,tightness=0.3",
+    "srtf+fast:neighbours=2,tightness=0.3",
+    "srsf+fast:neighbours=2,tightness=0.3",
     "themis+fast",
 )
 """Where durations are known or predicted; the first three do without, so that its worth can be seen."""
