@@ -1,7 +1,8 @@
 """`make bench-gpu-gp`: the random-walk Gaussian process over machines: right to the last digits, and fast.
 
 Densities are held against scipy's, covariances against those of many draws and of dense algebra. Times are
-wall milliseconds on one core, median of the repeats, from features to affinities and their density. The
+wall milliseconds on one core, median of the repeats, from features to affinities and their density; of whole
+decisions of DAS, from a snapshot to the job and machines to start, they are the best of the repeats. The
 kernel printed in the talk on DAS is shown to be one number for all pairs of graphs.
 """
 
@@ -21,6 +22,12 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from benchmarks.results import Row, at_most, finish
+from trimtab.gpu_scheduling import Cluster, MachineGroup, make_workload
+from trimtab.gpu_scheduling.das.design import Design
+from trimtab.gpu_scheduling.das.network import new_network
+from trimtab.gpu_scheduling.das.network_policy import network_bundle, network_policy
+from trimtab.gpu_scheduling.problem import START, Snapshot
+from trimtab.gpu_scheduling.simulator.simulator import Simulator
 from trimtab.networks.graph_random_walk import (
     graph_posterior,
     printed_kernel,
@@ -105,14 +112,18 @@ def covariance_row() -> Row:
     return at_most("covariance of 200,000 draws: error over the largest entry", float(max(errors)), 0.01)
 
 
-def median_ms(work: Callable[[], object]) -> float:
-    """The first three warm up."""
+def times_ms(work: Callable[[], object]) -> list[float]:
+    """Of each repeat; the first three warm up."""
     taken = []
     for _ in range(REPEATS + 3):
         started = time.perf_counter()
         work()
         taken.append(1000 * (time.perf_counter() - started))
-    return float(np.median(taken[3:]))
+    return taken[3:]
+
+
+def median_ms(work: Callable[[], object]) -> float:
+    return float(np.median(times_ms(work)))
 
 
 def speed_ms(kind: type[np.floating]) -> tuple[float, float]:
@@ -142,6 +153,38 @@ def speed_rows() -> list[Row]:
         Row(name.format(64, after), with_evidence, "none", True),
         Row(name.format(32, drawn), without_32, "none", True),
         Row(name.format(32, after), with_evidence_32, "none", True),
+    ]
+
+
+def moment(machines: int) -> Snapshot:
+    """Gangs of 1 to 16 GPUs that all wait, and machines half of which were observed."""
+    random = np.random.default_rng(0)
+    gpus = random.choice([1, 2, 4, 8, 16], JOBS)
+    jobs = make_workload(np.zeros(JOBS, np.int64), duration_ms=np.full(JOBS, 60_000), gpus=gpus)
+    snapshot = Simulator(Cluster(machines=(MachineGroup(count=machines, gpus=8),))).reset(jobs, seed=0)
+    seen = np.where(random.random(machines) < 0.5, random.uniform(0.2, 40, machines), 0.0)
+    return snapshot._replace(observed=seen, observed_speed=random.uniform(0.7, 1.3, machines))
+
+
+def decision_ms(machines: int, design: Design) -> float:
+    """From a snapshot to an action; the time differs from repeat to repeat, so that all is scored anew."""
+    policy = network_policy(network_bundle("fresh", new_network(design, 0), design, trained={}, scores={}))
+    snapshot, now = moment(machines), iter(range(1_000_000))
+
+    def work() -> None:
+        assert policy.decide(snapshot._replace(now_ms=next(now))).verb == START
+
+    return min(times_ms(work))
+
+
+def decision_rows() -> list[Row]:
+    """The published agents score all machines for all jobs; ours rank them for the job they choose."""
+    bars = ((512, 50.0), (2048, 120.0))
+    name = f"DAS, whole decision in numpy, {JOBS} jobs x {{:,}} machines, {{}}: ms"
+    scores, choices = Design(actions="scores"), Design(actions="choices")
+    return [
+        *(at_most(name.format(size, "all scores"), decision_ms(size, scores), bar) for size, bar in bars),
+        *(at_most(name.format(size, "one choice"), decision_ms(size, choices), bar) for size, bar in bars),
     ]
 
 
@@ -205,4 +248,5 @@ def least_correlation(machines: int) -> float:
 
 
 if __name__ == "__main__":
-    finish("gpu-gp", [*exactness_rows(), covariance_row(), *speed_rows(), graph_speed_row(), *kernel_rows()])
+    speed = [*speed_rows(), *decision_rows(), graph_speed_row()]
+    finish("gpu-gp", [*exactness_rows(), covariance_row(), *speed, *kernel_rows()])

@@ -1,5 +1,6 @@
 """`trimtab simulate gpu`: by hand on tiny workloads, with every flag, and mistakes in one line."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +68,23 @@ def test_pictures(run: Callable, tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).stat().st_size > 1000
 
 
+def test_a_run_folder_keeps_what_is_needed_to_play_it_again(
+    run: Callable, refused: Callable, tmp_path: Path
+) -> None:
+    answer = run(*TINY, "--policy", "fifo", "--seed", "4", "--out", "runs/one", "--json")
+    assert "`trimtab explain runs/one --decision N`" in answer.err
+    kept = json.loads((tmp_path / "runs/one/results.json").read_text())
+    assert kept == answer.json
+    assert (kept["wing"], kept["policy"], kept["seed"], kept["run_folder"]) == ("gpu", "fifo", 4, "runs/one")
+    assert (kept["workload"]["name"], kept["cluster"]["information"]) == ("tiny:short-first", "none")
+    assert len(kept["digest"]) == 16
+    for name in ("machine.json", "episode.png", "report.html"):
+        assert (tmp_path / "runs/one" / name).stat().st_size > 100
+    assert "runs/one: exists, and a run is never overwritten" in refused(
+        *TINY, "--policy", "fifo", "--out", "runs/one"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -91,7 +109,6 @@ def test_pictures(run: Callable, tmp_path: Path, name: str) -> None:
         (["--policy", "fifo", "--arrivals", "trace"], "has no arrivals of its own"),
         (["--policy", "fifo", "--information", "all"], "all"),
         (["--policy", "fifo", "--executors", "3"], "--executors: gpu has no such flag"),
-        (["--policy", "fifo", "--out", "runs/x"], "--out: gpu has no such flag"),
         (["--policy", "fifo", "--draw", "a.pdf"], "a.pdf: pictures are written as"),
     ],
 )

@@ -214,5 +214,5 @@ def test_decisions_are_counted_from_one(refused: Callable) -> None:
 
 
 def test_a_wing_nobody_can_explain() -> None:
-    with pytest.raises(TrimtabError, match="gpu: decisions of this wing cannot be explained"):
-        explainer_of("gpu")
+    with pytest.raises(TrimtabError, match="park: decisions of this wing cannot be explained"):
+        explainer_of("park")

@@ -54,6 +54,33 @@ def test_backfill_takes_the_first_that_fits() -> None:
     assert answer(scene, "smallest") == answer(scene, "fifo") == answer(scene, "fifo+strict") == HELD
 
 
+def test_patience_waits_for_a_place_good_enough() -> None:
+    """Free are GPUs of a machine at half speed; the fast one is taken."""
+    scene = Scene([4, 4], speeds=[1.0, 0.5])
+    taken, first = scene.runs({0: 4}), scene.waits(2)
+    assert answer(scene, "fifo+fast") == (START, first, [1])
+    assert answer(scene, "fifo+fast+patient", {"least_speed": 0.6}) == HELD
+    assert answer(scene, "fifo+fast+patient", {"least_speed": 0.5}) == (START, first, [1])
+    # Long waits make modest: after 18 of 100 minutes of patience 0.6 has become 0.5.
+    modest = {"least_speed": 0.6, "patience_h": 100 / 60}
+    scene.now_ms += 17 * MINUTE
+    assert answer(scene, "fifo+fast+patient", modest) == HELD
+    scene.now_ms += 2 * MINUTE
+    assert answer(scene, "fifo+fast+patient", modest) == (START, first, [1])
+    scene.stop(taken)
+    assert answer(scene, "largest+fast+patient", {"least_speed": 0.6}) == (START, taken, [0])
+
+
+def test_patience_never_stops_the_cluster() -> None:
+    """Where nothing runs and nothing will come, any place is good enough."""
+    scene = Scene([4, 4], speeds=[1.0, 0.5])
+    gang = scene.waits(8)
+    scene.more_to_come = False
+    assert answer(scene, "fifo+fast+patient", {"least_speed": 0.9})[:2] == (START, gang)
+    scene.more_to_come = True
+    assert answer(scene, "fifo+fast+patient", {"least_speed": 0.9}) == HELD
+
+
 @pytest.mark.parametrize("kept", ["strict", "backfill"])
 @given(scene=scenes())
 def test_the_quick_forms_for_the_order_of_arrival_decide_alike(kept: str, scene: Scene) -> None:

@@ -12,6 +12,7 @@ from trimtab.gpu_scheduling.workload.generated import (
     daily_arrivals,
     poisson_arrivals,
 )
+from trimtab.gpu_scheduling.workload.jobs import GROUP_BITS
 
 SEEDS = range(3)
 
@@ -47,18 +48,19 @@ def test_larger_jobs_are_longer_and_groups_foretell_durations() -> None:
     jobs = GeneratedJobs(PAI).draw(30_000, seed=4)
     logs = np.log(jobs.duration_ms)
     assert np.median(logs[jobs.gpus > 1]) > np.median(logs[jobs.gpus == 1])
-    count = np.bincount(jobs.group)
-    mean = np.bincount(jobs.group, logs) / np.maximum(count, 1)
-    often = count[jobs.group] >= 5
+    _, group, count = np.unique(jobs.group, return_inverse=True, return_counts=True)
+    mean = np.bincount(group, logs) / count
+    often = count[group] >= 5
     # Most jobs belong to groups seen several times, whose means explain three quarters of the variance.
     assert often.mean() > 0.7
-    left = ((logs - mean[jobs.group])[often] ** 2).mean() / logs[often].var()
+    left = ((logs - mean[group])[often] ** 2).mean() / logs[often].var()
     assert 1 - left == pytest.approx(0.75, abs=0.05)
     # Popularity is uneven: a tenth of the groups have more than half of the jobs.
     assert np.sort(count)[::-1][:300].sum() > 0.5 * jobs.job_count
     # Groups ask for what they usually do.
-    usual = {group: np.bincount(jobs.instances[jobs.group == group]).argmax() for group in range(20)}
-    same = [(jobs.instances[jobs.group == group] == gpus).mean() for group, gpus in usual.items()]
+    popular = np.argsort(count)[-20:]
+    usual = {place: np.bincount(jobs.instances[group == place]).argmax() for place in popular}
+    same = [(jobs.instances[group == place] == gpus).mean() for place, gpus in usual.items()]
     assert min(same) > 0.8
     assert len(np.unique(jobs.user)) > 300
 
@@ -70,8 +72,15 @@ def test_sensitivity_and_communication_belong_to_groups() -> None:
     assert jobs.sensitivity.mean() == pytest.approx(1, abs=0.05)
     assert jobs.communication.max() <= 0.1
     assert jobs.communication.mean() == pytest.approx(0.05, abs=0.005)
+    groups = np.unique(jobs.group)[:20]
     for values in (jobs.sensitivity, jobs.communication):
-        assert all(len(np.unique(values[jobs.group == group])) == 1 for group in range(20))
+        assert all(len(np.unique(values[jobs.group == group])) == 1 for group in groups)
+
+
+def test_groups_of_two_worlds_are_different_ones() -> None:
+    one, other = (GeneratedJobs(PAI, seed).draw(5000, seed=4) for seed in (0, 1))
+    assert not np.intersect1d(one.group, other.group).size
+    assert one.group.max() < 1 << GROUP_BITS
 
 
 @pytest.mark.parametrize("seed", SEEDS)

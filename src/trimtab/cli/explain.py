@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 TUNED = ":tuned"
-EXPLAINED = ("dag", "stream", "pod")
+EXPLAINED = ("dag", "stream", "pod", "gpu")
 
 
 def explain(
@@ -26,7 +26,7 @@ def explain(
     *,
     decision: int,
     policy: str | None = None,
-    wing: Literal["dag", "stream", "pod"] | None = None,
+    wing: Literal["dag", "stream", "pod", "gpu"] | None = None,
     episode: EpisodeFlags = USUAL_EPISODE,
     json: JsonFlag = False,
 ) -> None:
@@ -35,7 +35,8 @@ def explain(
     Parameters
     ----------
     run:
-        Run folder of `trimtab compare --out` or `trimtab train`; without one, an episode as in `simulate`.
+        Run folder of `trimtab compare --out`, `trimtab train` or, of gpu, `trimtab simulate --out`; without
+        one, an episode as in `simulate`.
         Only --seed and, of dag, --load, of stream, --job or, of pod, --app (unseen services: --trace) choose
         among its episodes (default: the one in its pictures).
     decision:
@@ -43,7 +44,8 @@ def explain(
     policy:
         Whose decision (default: of a run, its best trained policy, else its best).
     wing:
-        Without a run, what is decided (default: the first of dag, stream and pod that has flags and policy).
+        Without a run, what is decided (default: the first of dag, stream, pod and gpu that has flags and
+        policy).
     """
     from trimtab.core.errors import TrimtabError
 
@@ -55,7 +57,7 @@ def explain(
     else:
         found = _opened(run)
         explainer = explainer_of(found.wing)
-        _refuse_other_episodes(run, explainer, wing, episode)
+        _refuse_other_episodes(found, explainer, wing, episode)
         asked = _asked_of_run(found, explainer, policy, episode)
     content = explainer.content(asked, decision)
     if json:
@@ -78,10 +80,11 @@ def _wing_of_policy(policy: str, possible: Sequence[str]) -> str | None:
     from trimtab.core.bundle import load_bundle
     from trimtab.core.errors import BundleError
     from trimtab.dag_scheduling.policies import POLICIES as DAG
+    from trimtab.gpu_scheduling.policies import POLICIES as GPU
     from trimtab.pod_autoscaling.policies import POLICIES as POD
     from trimtab.stream_autoscaling.policies import POLICIES as STREAM
 
-    books = {"dag": DAG, "stream": STREAM, "pod": POD}
+    books = {"dag": DAG, "stream": STREAM, "pod": POD, "gpu": GPU}
     for wing in possible:
         book = books[wing]
         if book.prefix + book.short_name(policy.partition(":")[0]) in book:
@@ -121,11 +124,13 @@ class _Run:
     path: Path
     wing: str
     suite: Any = None
-    """Of a comparison; None: a training."""
+    """Of a comparison; None: a training, or one episode."""
     tables: Mapping[str, Any] = field(default_factory=dict)
     """Rows of a comparison, by scenario."""
     trained: Mapping[str, Any] = field(default_factory=dict)
     """What a policy was trained on."""
+    simulated: Mapping[str, Any] = field(default_factory=dict)
+    """The one episode of `trimtab simulate --out`, as its results tell."""
 
 
 def _opened(run: Path) -> _Run:
@@ -139,9 +144,7 @@ def _opened(run: Path) -> _Run:
     if (run / "results.json").is_file():
         results = folder.read_json("results.json")
         if "suite" not in results:
-            raise TrimtabError(
-                f"{run}: one episode of `trimtab simulate`; give its flags instead of its folder"
-            )
+            return _simulated(run, results)
         kind = SUITES.load(results["suite"])
         suite = load_settings(kind, run / "settings.toml")
         tables = {found["name"]: found["policies"] for found in results["scenarios"]}
@@ -152,13 +155,26 @@ def _opened(run: Path) -> _Run:
     raise TrimtabError(f"{run}: holds neither a comparison nor a trained policy; give --policy instead")
 
 
-def _refuse_other_episodes(run: Path, explainer: Explainer, wing: str | None, episode: EpisodeFlags) -> None:
+def _simulated(run: Path, results: Mapping[str, Any]) -> _Run:
+    """A run of `trimtab simulate --out`, if its wing keeps enough there to play it again."""
     from trimtab.core.errors import TrimtabError
 
+    wing = results.get("wing")
+    if wing is None or explainer_of(wing).suite_of_simulation is None:
+        raise TrimtabError(f"{run}: one episode of `trimtab simulate`; give its flags instead of its folder")
+    return _Run(run, wing, simulated=results)
+
+
+def _refuse_other_episodes(
+    found: _Run, explainer: Explainer, wing: str | None, episode: EpisodeFlags
+) -> None:
+    from trimtab.core.errors import TrimtabError
+
+    run, choosing = found.path, () if found.simulated else explainer.choosing
     if wing not in (None, explainer.wing):
         raise TrimtabError(f"--wing {wing}: the run {run} is of {explainer.wing}; leave it out")
     for one in fields(episode):
-        if one.name not in explainer.choosing and getattr(episode, one.name) is not None:
+        if one.name not in choosing and getattr(episode, one.name) is not None:
             flag = f"--{one.name.replace('_', '-')}"
             raise TrimtabError(
                 f"{flag}: the run {run} fixes its episodes; leave it out, or leave out the run"
@@ -166,29 +182,44 @@ def _refuse_other_episodes(run: Path, explainer: Explainer, wing: str | None, ep
 
 
 def _asked_of_run(run: _Run, explainer: Explainer, policy: str | None, episode: EpisodeFlags) -> Asked:
+    if run.simulated:
+        return _asked_of_simulation(run, explainer, policy)
     suite = explainer.suite_of_training(run.trained) if run.suite is None else run.suite
     scenario = explainer.scenario(run.path, suite, episode)
     known = {row["policy"]: row["settings"] for row in run.tables.get(scenario.name, [])}
     if run.suite is None:
         made = _by_name(policy or str(run.path), suite, scenario)
     else:
-        made = _of_table(policy, suite, scenario, known)
+        made = _of_table(policy, explainer, suite, scenario, known)
     seed = suite.test_seeds()[0] if episode.seed is None else episode.number()
     rules = _rules(explainer, suite, scenario, known)
     return Asked(suite, scenario, seed, suite.draw(scenario, seed), made, rules)
 
 
+def _asked_of_simulation(run: _Run, explainer: Explainer, policy: str | None) -> Asked:
+    """The episode of `trimtab simulate --out`; another policy may be asked to play it."""
+    found, make_suite = run.simulated, explainer.suite_of_simulation
+    assert make_suite is not None, "refused when the run was opened"
+    suite, seed = make_suite(run.path, found), int(found["seed"])
+    scenario = suite.scenarios()[0]
+    made = _by_name(policy or found["policy"], suite, scenario)
+    drawn = explainer.as_simulated(suite, seed)
+    return Asked(suite, scenario, seed, drawn, made, _rules(explainer, suite, scenario, {}))
+
+
 def _of_table(
-    policy: str | None, suite: Any, scenario: Scenario, known: Mapping[str, Mapping[str, float]]
+    policy: str | None,
+    explainer: Explainer,
+    suite: Any,
+    scenario: Scenario,
+    known: Mapping[str, Mapping[str, float]],
 ) -> Any:
     """A policy of the run's table with the settings it had there; best rows come first."""
-    from trimtab.core.policy import RuleLike
-
     if policy is not None:
         tuned = f"{policy.removesuffix(TUNED)} (tuned)"
         return _made(tuned, suite, known) if tuned in known else _by_name(policy, suite, scenario)
     made = [_made(label, suite, known) for label in known]
-    return next((one for one in made if not isinstance(one, RuleLike)), made[0])
+    return next((one for one in made if explainer.is_trained(one)), made[0])
 
 
 def _made(label: str, suite: Any, known: Mapping[str, Mapping[str, float]]) -> Any:

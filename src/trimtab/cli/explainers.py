@@ -12,7 +12,7 @@ from trimtab.cli.episode import EpisodeFlags
 if TYPE_CHECKING:
     from trimtab.benchmark.suite import Scenario
 
-__all__ = ["Asked", "Explainer", "explainer_of"]
+__all__ = ["Asked", "Explainer", "explainer_of", "is_no_rule"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,13 @@ class Asked:
     """What is played, as the wing's `draw` gives it."""
     policy: Any
     rules: Sequence[Any]
+
+
+def is_no_rule(policy: Any) -> bool:
+    """Whether a policy is something other than a rule with settings."""
+    from trimtab.core.policy import RuleLike
+
+    return not isinstance(policy, RuleLike)
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,10 @@ class Explainer:
     """Play up to a decision, and say everything about it in plain values."""
     show: Callable[[Mapping[str, Any]], None]
     """Print the same for people."""
+    is_trained: Callable[[Any], bool] = is_no_rule
+    """Whether a policy was learned; of a run, the best of those is asked."""
+    suite_of_simulation: Callable[[Path, Mapping[str, Any]], Any] | None = None
+    """A suite of the one episode of a run of `simulate --out`; None: such runs cannot be played again."""
 
 
 def explainer_of(wing: str) -> Explainer:
@@ -67,4 +78,10 @@ def explainer_of(wing: str) -> Explainer:
         from trimtab.cli.explain_pod import POD_EXPLAINER
 
         return POD_EXPLAINER
-    raise TrimtabError(f"{wing}: decisions of this wing cannot be explained; only of dag, stream and pod")
+    if wing == "gpu":
+        from trimtab.cli.explain_gpu import GPU_EXPLAINER
+
+        return GPU_EXPLAINER
+    raise TrimtabError(
+        f"{wing}: decisions of this wing cannot be explained; only of dag, stream, pod and gpu"
+    )

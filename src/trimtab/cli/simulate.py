@@ -41,7 +41,7 @@ def simulate(
     draw:
         Picture to write: .png or .svg for a chart, .html for a report.
     out:
-        pod: run folder to make, with results.json, report.html and pictures.
+        pod, gpu: run folder to make, with results.json, report.html and pictures.
     """
     _check_picture(draw)
     episode.refuse_others(wing)
@@ -50,15 +50,16 @@ def simulate(
 
         simulate_pod(policy, episode, draw, out, json=json)
         return
+    if wing == "gpu":
+        from trimtab.cli.simulate_gpu import simulate_gpu
+
+        simulate_gpu(policy, episode, draw, out, json=json)
+        return
     _refuse_folder(wing, out)
     if wing == "stream":
         from trimtab.cli.simulate_stream import simulate_stream
 
         simulate_stream(policy, episode, draw, json=json)
-    elif wing == "gpu":
-        from trimtab.cli.simulate_gpu import simulate_gpu
-
-        simulate_gpu(policy, episode, draw, json=json)
     else:
         _simulate_dag(policy, episode, draw, json=json)
 

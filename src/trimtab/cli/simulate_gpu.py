@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import EpisodeFlags
-from trimtab.cli.terminal import command_line, print_json, say_if_compiling, table_of
+from trimtab.cli.terminal import command_line, now, print_json, remark, say_if_compiling, table_of
 
 if TYPE_CHECKING:
     from trimtab.gpu_scheduling.cluster import Cluster
@@ -14,17 +15,22 @@ if TYPE_CHECKING:
     from trimtab.gpu_scheduling.workload import Workload
     from trimtab.gpu_scheduling.workload.presets import WorkloadSettings
 
-__all__ = ["cluster_of", "simulate_gpu", "workload_of"]
+__all__ = ["cluster_of", "jobs_digest", "simulate_gpu", "workload_of"]
 
 USUAL_CLUSTER = "das-small"
 USUAL_WORKLOAD = "pai"
 LEFT_OUT = "left_out"
+PICTURES = ("episode.png", "report.html")
+"""Of a run folder."""
 
 
-def simulate_gpu(policy: str, flags: EpisodeFlags, draw: Path | None, *, json: bool) -> None:
+def simulate_gpu(
+    policy: str, flags: EpisodeFlags, draw: Path | None, out: Path | None, *, json: bool
+) -> None:
     """Play one workload to the end and tell how its jobs fared."""
     from trimtab.benchmark.gpu_scheduling.suites import capacity_gpus
     from trimtab.benchmark.gpu_scheduling.wing import GPU
+    from trimtab.core.run_folder import RunFolder
     from trimtab.gpu_scheduling.policies import make_policy
     from trimtab.gpu_scheduling.simulator.simulator import simulate
     from trimtab.gpu_scheduling.workload.presets import draw_workload
@@ -34,27 +40,46 @@ def simulate_gpu(policy: str, flags: EpisodeFlags, draw: Path | None, *, json: b
     asked = workload_of(flags, cluster)
     jobs = draw_workload(asked, gpus=capacity_gpus(cluster), seed=seed)
     say_if_compiling(GPU, [policy])
-    episode = simulate(jobs, made, cluster, seed=seed, record_runs=draw is not None)
+    recorded = draw is not None or out is not None
+    episode = simulate(jobs, made, cluster, seed=seed, record_runs=recorded)
+    content = {
+        "wing": GPU.name,
+        "policy": episode.policy,
+        "seed": seed,
+        "workload": asked.model_dump(mode="json"),
+        "cluster": cluster.model_dump(mode="json"),
+        "jobs": jobs.job_count,
+        "digest": jobs_digest(jobs),
+        "left_out": jobs.provenance.settings.get(LEFT_OUT, 0),
+        "decisions": episode.decisions,
+        "events": episode.events,
+        "reward": episode.reward,
+        "metrics": episode.metrics(),
+        "picture": None if draw is None else str(draw),
+        "run_folder": None if out is None else str(out),
+    }
     if draw is not None:
         _draw(episode, draw, asked.name)
+    if out is not None:
+        folder = RunFolder.create(out, clock=now)
+        folder.write_json("results.json", content)
+        for name in PICTURES:
+            _draw(episode, folder.path / name, asked.name)
+        remark(f"results in {folder.path}; `trimtab explain {out} --decision N` takes a decision apart")
     if json:
-        print_json(
-            {
-                "policy": episode.policy,
-                "seed": seed,
-                "workload": asked.model_dump(mode="json"),
-                "cluster": cluster.model_dump(mode="json"),
-                "jobs": jobs.job_count,
-                "left_out": jobs.provenance.settings.get(LEFT_OUT, 0),
-                "decisions": episode.decisions,
-                "events": episode.events,
-                "reward": episode.reward,
-                "metrics": episode.metrics(),
-                "picture": None if draw is None else str(draw),
-            }
-        )
+        print_json(content)
         return
     _print(episode, cluster, jobs, asked, draw)
+
+
+def jobs_digest(jobs: Workload) -> str:
+    """A short word that changes with the jobs, so that a run can tell whether it meets the same again."""
+    digest = hashlib.sha256()
+    for array in (jobs.arrival_ms, jobs.duration_ms, jobs.instances, jobs.gpu_milli, jobs.kind):
+        digest.update(array.astype("<i8").tobytes())
+    for array in (jobs.sensitivity, jobs.communication):
+        digest.update((array * 1e6).round().astype("<i8").tobytes())
+    return digest.hexdigest()[:16]
 
 
 def cluster_of(flags: EpisodeFlags) -> Cluster:

@@ -94,7 +94,7 @@ def train(
     _need_jax()
     from trimtab.cli.trainers import trainer_of
 
-    trainer = trainer_of(wing)
+    trainer = trainer_of(wing, preset=preset, resume=resume)
     if presets:
         _list_presets(trainer, json)
         return

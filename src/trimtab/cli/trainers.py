@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ class Trainer:
     """A wing that learns, as a value."""
 
     wing: str
-    presets: Presets[Any]
+    presets: Presets[Any] | Families
     usual_preset: str
     settings: type[Any]
     """Of a whole run; they have `training`."""
@@ -46,9 +47,43 @@ class Trainer:
     """What is collected before training, where anything is."""
 
 
-def trainer_of(wing: str) -> Trainer:
-    """The trainer of a wing; imports what training needs."""
-    make = {"dag": _dag, "stream": _stream, "pod": _pod, "gpu": _gpu}
+@dataclass(frozen=True)
+class Families:
+    """Presets of several kinds of settings in one list; a settings file is read as one of the first kind."""
+
+    kinds: tuple[Presets[Any], ...]
+
+    def names(self) -> list[str]:
+        """The presets of all kinds."""
+        return sorted(name for kind in self.kinds for name in kind.names())
+
+    def sentence(self, name: str) -> str:
+        """What a preset is for."""
+        return self._kind_of(name).sentence(name)
+
+    def load(self, name: str, changes: Mapping[str, Any] | None = None) -> Any:
+        """Read a preset by name, or a settings file by path."""
+        return self._kind_of(name).load(name, changes)
+
+    def _kind_of(self, name: str) -> Presets[Any]:
+        from trimtab.core.errors import SettingsError
+
+        if name.endswith(".toml"):
+            return self.kinds[0]
+        for kind in self.kinds:
+            if name in kind.names():
+                return kind
+        raise SettingsError(f"no preset {name!r}; there are {', '.join(self.names())}, or give a .toml file")
+
+
+def trainer_of(wing: str, *, preset: str | None = None, resume: Path | None = None) -> Trainer:
+    """The trainer of a wing; imports what training needs.
+
+    Where a wing has several, `preset` (a name or a file) or the run to `resume` says which is meant.
+    """
+    if wing.startswith("gpu"):
+        return _gpu_networks() if _asks_for_networks(preset, resume) else _gpu()
+    make = {"dag": _dag, "stream": _stream, "pod": _pod}
     return make[wing.partition("_")[0]]()
 
 
@@ -238,12 +273,12 @@ def _judge_pod(asked: Any, folder: Path) -> list[str]:
 
 
 def _gpu() -> Trainer:
-    from trimtab.gpu_scheduling.das import task, training
+    from trimtab.gpu_scheduling.das import network_task, task, training
     from trimtab.gpu_scheduling.policies import find_bundle
 
     return Trainer(
         wing="gpu",
-        presets=task.PRESETS,
+        presets=Families((task.PRESETS, network_task.PRESETS)),
         usual_preset="das-gang",
         settings=task.DasSettings,
         asked_for=training.ASKED_FOR,
@@ -259,6 +294,57 @@ def _gpu() -> Trainer:
     )
 
 
+def _gpu_networks() -> Trainer:
+    from trimtab.gpu_scheduling.das import network_task, network_training, task
+    from trimtab.gpu_scheduling.policies import find_bundle
+
+    return Trainer(
+        wing="gpu",
+        presets=Families((network_task.PRESETS, task.PRESETS)),
+        usual_preset="das-network",
+        settings=network_task.NetworkSettings,
+        asked_for=network_training.ASKED_FOR,
+        score_name=network_training.SCORE,
+        score_words="of its rule's completion time and fee on validation workloads",
+        flags=("workload",),
+        put_flags=_put_world,
+        check=network_task.check_settings,
+        train=network_training.train_networks,
+        save_bundle_of_run=network_training.save_bundle_of_run,
+        find_bundle=find_bundle,
+        judge=_judge_networks,
+    )
+
+
+def _asks_for_networks(preset: str | None, resume: Path | None) -> bool:
+    """Whether the network agents are meant, not the compact ones: as the run or the preset tells."""
+    from trimtab.gpu_scheduling.das import network_task, network_training, task
+
+    if resume is not None:
+        return (resume / network_training.ASKED_FOR).is_file()
+    if preset is None or not preset.endswith(".toml"):
+        return preset in network_task.PRESETS.names()
+    try:
+        fields = set(tomllib.loads(Path(preset).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return False  # what is wrong with the file is told where settings are read
+    return bool(
+        fields & (set(network_task.NetworkSettings.model_fields) - set(task.DasSettings.model_fields))
+    )
+
+
+def _put_world(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
+    """One workload instead of all those of the preset."""
+    written = _put_jobs(plain, flags)
+    if written:
+        plain["worlds"] = []
+    return written
+
+
+def _judge_networks(asked: Any, folder: Path) -> list[str]:
+    return [_compare_gpu(asked, cluster, f"fifo+fast,smallest+fast,{folder}") for cluster in asked.clusters]
+
+
 def _put_jobs(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
     if "workload" not in flags:
         return {}
@@ -269,10 +355,11 @@ def _put_jobs(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]
 def _judge_gpu(asked: Any, folder: Path) -> list[str]:
     """One comparison for each cluster of the run that has a suite of its own."""
     rivals = "fifo+first-fit+strict,smallest+fast,las+fast" if asked.preemptive else "fifo+fast,smallest+fast"
-    commands = []
-    for cluster in asked.clusters:
-        words = ["trimtab", "compare", f"gpu/{cluster}", "--policies", f"{rivals},{folder}"]
-        if asked.workload.name != "pai":
-            words += ["--workload", asked.workload.name]
-        commands.append(shlex.join(words))
-    return commands
+    return [_compare_gpu(asked, cluster, f"{rivals},{folder}") for cluster in asked.clusters]
+
+
+def _compare_gpu(asked: Any, cluster: str, policies: str) -> str:
+    words = ["trimtab", "compare", f"gpu/{cluster}", "--policies", policies]
+    if asked.workload.name != "pai":
+        words += ["--workload", asked.workload.name]
+    return shlex.join(words)

@@ -226,6 +226,29 @@ PLACEMENTS: dict[str, Placement] = {
 DISCIPLINES: dict[str, Discipline] = {
     "strict": Discipline(disciplines.strict, in_order=disciplines.strict_in_order),
     "backfill": Discipline(disciplines.backfill, in_order=disciplines.backfill_in_order, heeds_first=False),
+    "patient": Discipline(
+        disciplines.patient,
+        (
+            Setting(
+                "least_speed",
+                0.65,
+                "speed a job waits for, as a share of the best it could have",
+                (0.0, 0.3, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8),
+                low=0,
+                high=1,
+                part=DISCIPLINE,
+            ),
+            Setting(
+                "patience_h",
+                1000.0,
+                "hours after which it asks for a third of that",
+                (1.0, 3.0, 10.0, 30.0, 100.0, 1000.0),
+                low=0.001,
+                high=1e6,
+                part=DISCIPLINE,
+            ),
+        ),
+    ),
     "easy": Discipline(disciplines.easy, needs_durations=True),
     "conservative": Discipline(
         disciplines.conservative,
@@ -327,7 +350,7 @@ def compose(name: str) -> Rule:
     Traceback (most recent call last):
     trimtab.core.errors.RegistryError: policy 'smallest+fats': no placement or discipline 'fats'; \
 did you mean 'fast'? placements: best-fit, first-fit, load-balance, worst-fit, fast, tetris, fgd, random; \
-disciplines: strict, backfill, easy, conservative, preemptive
+disciplines: strict, backfill, patient, easy, conservative, preemptive
     """
     first, *others = name.split("+")
     if first not in ORDERS:
@@ -418,6 +441,7 @@ POLICIES = GpuPolicyBook(
     {**dict.fromkeys(NAMED, _COMPOSED), **_PLANNERS},
     kinds={
         "das-compact": "trimtab.gpu_scheduling.das.compact:compact_policy",
+        "das-network": "trimtab.gpu_scheduling.das.network_policy:network_policy",
         "dl2": "trimtab.gpu_scheduling.rivals.dl2:Dl2Policy",
         "rifling": "trimtab.gpu_scheduling.rivals.rifling:RiflingPolicy",
     },

@@ -206,7 +206,7 @@ def test_processors_become_gpus(tmp_path: Path) -> None:
     # What was given; if that is not known, what was asked for.
     assert jobs.gpus.tolist() == [8.0, 4.0, 2.0]
     assert jobs.memory_mib.tolist() == [2, 1, 0]
-    assert jobs.group.tolist() == [0, 1, 2]
+    assert len(set(jobs.group.tolist())) == 3
     assert report.dropped == {
         "part of a job's life": 1,
         "job that never started, or still runs": 1,

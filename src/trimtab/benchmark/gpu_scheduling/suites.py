@@ -7,8 +7,10 @@ measured in another, so a suite refuses policies that need more than it tells.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,9 +21,9 @@ from trimtab.benchmark.suite import FIRST_TEST_SEED, SEEDS_PER_DRAW, Scenario, S
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, model_validator
 from trimtab.gpu_scheduling.cluster import Cluster, Information
-from trimtab.gpu_scheduling.episode import Episode
+from trimtab.gpu_scheduling.episode import METRICS, Episode
 from trimtab.gpu_scheduling.policies import POLICIES, PREFIX, GpuPolicy
-from trimtab.gpu_scheduling.simulator.simulator import simulate
+from trimtab.gpu_scheduling.simulator.simulator import NeverEnds, simulate
 from trimtab.gpu_scheduling.workload import Workload
 from trimtab.gpu_scheduling.workload.clusters import TRACE_TYPES, find_cluster, usual_load
 from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
@@ -98,6 +100,18 @@ def capacity_gpus(cluster: Cluster) -> float:
     return float((machines.gpus * speed).sum())
 
 
+@dataclass(frozen=True)
+class Endless:
+    """In place of an episode that has no end."""
+
+    policy: str
+    seed: int
+
+    def metrics(self) -> dict[str, float]:
+        """Worse than anything."""
+        return dict.fromkeys(METRICS, math.inf)
+
+
 class GpuSuite(Suite):
     """A comparison of schedulers of training jobs; settings left out are those of the named cluster."""
 
@@ -171,10 +185,17 @@ class GpuSuite(Suite):
         for seed in seeds:
             workload = self.draw(scenario, seed)
             for place, policy in enumerate(policies):
-                episodes[place].append(
-                    simulate(workload, policy, self.cluster, seed=seed, record_runs=record)
-                )
+                episodes[place].append(self._played(workload, policy, seed, record=record))
         return episodes
+
+    def _played(self, workload: Workload, policy: GpuPolicy, seed: int, *, record: bool) -> Any:
+        """An episode; in tuning, settings under which jobs displace each other for ever are just bad ones."""
+        try:
+            return simulate(workload, policy, self.cluster, seed=seed, record_runs=record)
+        except NeverEnds:
+            if seed >= FIRST_TEST_SEED:
+                raise
+            return Endless(policy.name, seed)
 
     def admits(self, policy: Any) -> bool:
         """Not one that needs durations where none are told."""

@@ -2,7 +2,8 @@
 
 Both are plain functions of a snapshot, so they run compiled in replay and as they stand live, like any rule.
 The ordering agent is told the state of the cluster (its queue and what is free) beside each job, as the
-squeeze-and-communicate of DAS does; the placement agent scores every machine for a job.
+squeeze-and-communicate of DAS does, and what a history taught about jobs like it (see `experience`). The
+placement agent scores every machine for a job.
 """
 
 from __future__ import annotations
@@ -10,18 +11,30 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.gpu_scheduling.heuristics import placements
+from trimtab.gpu_scheduling.das.experience import Experience, log_rest, no_experience
+from trimtab.gpu_scheduling.heuristics import disciplines, placements
 from trimtab.gpu_scheduling.heuristics.rule import Parameters, Rule
-from trimtab.gpu_scheduling.heuristics.words import age_ms, attained_gpu_ms, crowding, gang_milli, run_ms
+from trimtab.gpu_scheduling.heuristics.words import (
+    age_ms,
+    attained_gpu_ms,
+    best_rate,
+    crowding,
+    gang_milli,
+    rate_if_started,
+    run_ms,
+)
 from trimtab.gpu_scheduling.problem import WHOLE, Snapshot
 
 __all__ = [
+    "DEMAND_FEATURES",
+    "EXPERIENCE_AT",
     "HIDDEN",
     "JOB_FEATURES",
     "MACHINE_FEATURES",
@@ -29,6 +42,7 @@ __all__ = [
     "job_features",
     "learned_desirability",
     "learned_order",
+    "learned_patience",
     "learned_place",
     "order_size",
 ]
@@ -46,8 +60,10 @@ JOB_FEATURES = (
     "jobs waiting",
     "GPUs free",
     "machines needed",
+    "rest expected",
+    "quick rest expected",
 )
-"""What the ordering agent sees: the job first, the state of the cluster last."""
+"""What the ordering agent sees: the job, the state of the cluster, and what such jobs used to do."""
 MACHINE_FEATURES = (
     "speed alone",
     "crowd",
@@ -64,11 +80,33 @@ MACHINE_FEATURES = (
 """What the placement agent sees of a machine for a job; GPUs free is the share of the whole cluster."""
 HIDDEN = 8
 """Units between the features of a job and its score."""
+DEMAND_FEATURES = (
+    "usual",
+    "gpus",
+    "GPUs free",
+    "jobs waiting",
+    "time since it came",
+    "rest expected",
+    "communication",
+    "sensitivity",
+)
+"""What decides how good a place a job waits for: log of its speed there over the best it could have."""
+USUAL_REST = 0.8
+"""Log of seconds over 10: 50 minutes."""
 LARGEST = 60.0
 """Bound of a score, whose exponential is the priority."""
 
 
-def job_features(snapshot: Snapshot, job: int) -> tuple[float, ...]:
+def order_size() -> int:
+    """How many numbers the ordering agent has: a straight path, and one through hidden units."""
+    return len(JOB_FEATURES) * (1 + HIDDEN) + 2 * HIDDEN
+
+
+EXPERIENCE_AT = order_size()
+"""Where, after the agent's numbers, its experience begins."""
+
+
+def job_features(snapshot: Snapshot, job: int, parameters: Parameters) -> tuple[float, ...]:
     """Numbers near 0 to 1 that describe a job and the moment; times are logarithms of seconds over 10."""
     gpus = gang_milli(snapshot, job) / WHOLE
     ran = run_ms(snapshot, job)
@@ -90,17 +128,14 @@ def job_features(snapshot: Snapshot, job: int) -> tuple[float, ...]:
         math.log1p(len(snapshot.pending)) / 5.0,
         snapshot.free_total_milli / (WHOLE * snapshot.total_gpus),
         1.0 if gpus > largest else 0.0,
+        log_rest(snapshot.group[job], gang_milli(snapshot, job), ran, 0, parameters, EXPERIENCE_AT) / 10.0,
+        log_rest(snapshot.group[job], gang_milli(snapshot, job), ran, 1, parameters, EXPERIENCE_AT) / 10.0,
     )
-
-
-def order_size() -> int:
-    """How many numbers the ordering agent has: a straight path, and one through hidden units."""
-    return len(JOB_FEATURES) * (1 + HIDDEN) + 2 * HIDDEN
 
 
 def learned_order(snapshot: Snapshot, job: int, parameters: Parameters) -> float:
     """By a learned score of each job and the state of the cluster."""
-    features = job_features(snapshot, job)
+    features = job_features(snapshot, job, parameters)
     count = len(features)
     score = 0.0
     for place in range(count):
@@ -141,15 +176,47 @@ def learned_desirability(
     return math.exp(score)
 
 
-def _rebound(function: Callable[..., Any], name: str, **replaced: Callable[..., Any]) -> Any:
+def accepts(snapshot: Snapshot, job: int, count: int, parameters: Parameters) -> bool:
+    """Whether the job starts on `machine_order[:count]`, by a learned demand: the hold token of DAS."""
+    gpus = math.log2(gang_milli(snapshot, job) / WHOLE) / 4.0
+    free = snapshot.free_total_milli / (WHOLE * snapshot.total_gpus)
+    waited = math.log1p(age_ms(snapshot, job) / 1000.0) / 10.0
+    rest = (
+        log_rest(snapshot.group[job], gang_milli(snapshot, job), 0.0, 0, parameters[0], EXPERIENCE_AT) / 10.0
+    )
+    demand = (
+        parameters[2, 0]
+        + parameters[2, 1] * gpus
+        + parameters[2, 2] * free
+        + parameters[2, 3] * math.log1p(len(snapshot.pending)) / 5.0
+        + parameters[2, 4] * waited
+        + parameters[2, 5] * (rest - USUAL_REST)
+        + parameters[2, 6] * 10.0 * snapshot.communication[job]
+        + parameters[2, 7] * (snapshot.sensitivity[job] / 1000.0 - 1.0)
+    )
+    return math.log(rate_if_started(snapshot, job, count) / best_rate(snapshot, job)) >= demand
+
+
+def _rebound(function: Callable[..., Any], name: str, told: str, **replaced: Callable[..., Any]) -> Any:
     """A copy of a function in which some names mean something else."""
     copy = types.FunctionType(function.__code__, function.__globals__ | replaced, name, function.__defaults__)
     copy.__qualname__, copy.__module__ = name, __name__
-    copy.__doc__ = "On the machines with the highest learned score; one machine, or equally good ones."
+    copy.__doc__ = told
     return copy
 
 
-learned_place = _rebound(placements.fast, "learned_place", desirability=learned_desirability)
+learned_place = _rebound(
+    placements.fast,
+    "learned_place",
+    "On the machines with the highest learned score; one machine, or equally good ones.",
+    desirability=learned_desirability,
+)
+learned_patience = _rebound(
+    disciplines.patient,
+    "learned_patience",
+    "The first that finds a place good enough by what was learned starts, whoever waits before it.",
+    good_enough=accepts,
+)
 
 
 @dataclass(frozen=True)
@@ -160,16 +227,23 @@ class ScoredRule(Rule):
     >>> rule = ScoredRule(
     ...     "mine", learned_order, learned_place, disciplines.backfill, numbers=((0.5,), (), ())
     ... )
-    >>> rule.table.shape
-    (3, 124)
+    >>> float(rule.table[0, 0])
+    0.5
     """
 
     numbers: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] = ((), (), ())
     """Of order, placement and discipline."""
+    experience: Experience = field(default_factory=no_experience)
 
     @property
     def table(self) -> NDArray[np.float64]:
-        table = np.zeros((3, order_size()))
+        return self._table
+
+    @cached_property
+    def _table(self) -> NDArray[np.float64]:
+        known = self.experience.row
+        table = np.zeros((3, EXPERIENCE_AT + len(known)))
         for row, values in zip(table, self.numbers, strict=True):
             row[: len(values)] = values
+        table[0, EXPERIENCE_AT:] = known
         return table

@@ -14,16 +14,26 @@ from numpy.typing import NDArray
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError
+from trimtab.core.randomness import split, uniform
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.gpu_scheduling.das.compact import compact_policy, first_numbers, rule_of, widths
+from trimtab.gpu_scheduling.das.experience import Experience, gathered
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.simulator.simulator import Simulator
 from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
-from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source, past_jobs
 from trimtab.learning.evolution import EvolutionSettings
 
-__all__ = ["PRESETS", "DasSettings", "DasTask", "check_settings", "load_preset", "preset_names"]
+__all__ = [
+    "PRESETS",
+    "DasSettings",
+    "DasTask",
+    "check_settings",
+    "experience_of",
+    "load_preset",
+    "preset_names",
+]
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +58,12 @@ class DasSettings(Settings):
         default=("das-small", "das-medium", "das-large"),
         min_length=1,
         description="Clusters to practise on, by name, in turns.",
+    )
+    load_spread: float = Field(
+        default=0.1,
+        ge=0,
+        le=0.5,
+        description="Loads differ from what is usual on a cluster by up to this share, either way.",
     )
     preemptive: bool = Field(default=False, description="Whether running jobs may be stopped.")
     rule: str = Field(
@@ -82,6 +98,11 @@ def check_settings(settings: DasSettings) -> None:
         raise SettingsError(f"rule = {settings.rule!r} needs durations, which these agents do not know")
 
 
+def experience_of(settings: DasSettings) -> Experience:
+    """What jobs of the same workload that came earlier tell about durations."""
+    return gathered([past_jobs(settings.workload)])
+
+
 class DasTask:
     """Satisfies `trimtab.learning.evolution.EvolutionTask`."""
 
@@ -90,6 +111,7 @@ class DasTask:
         self.settings = settings
         self.decisions = 0
         self.widths = widths(preemptive=settings.preemptive)
+        self.experience = experience_of(settings)
         self.start = first_numbers(preemptive=settings.preemptive, seed=settings.training.seed)
         if start is not None:
             compact_policy(start)
@@ -133,7 +155,8 @@ class DasTask:
             self.settings.clusters[place % len(self.settings.clusters)] for place in range(len(seeds))
         ]
         tasks = [
-            (candidates, self.settings, cluster, seed) for cluster, seed in zip(clusters, seeds, strict=True)
+            (candidates, self.experience, self.settings, cluster, seed)
+            for cluster, seed in zip(clusters, seeds, strict=True)
         ]
         play = map if self._pool is None else self._pool.map
         played = list(play(_played, tasks))
@@ -142,15 +165,16 @@ class DasTask:
         return logs[:, 1:] - logs[:, :1]
 
 
-def _played(task: tuple[Floats, DasSettings, str, int]) -> tuple[list[tuple[float, float]], int]:
+def _played(task: tuple[Floats, Experience, DasSettings, str, int]) -> tuple[list[tuple[float, float]], int]:
     """Mean completion time and fee of the rule and of each candidate on one workload; decisions made."""
-    candidates, settings, name, seed = task
+    candidates, experience, settings, name, seed = task
     rules = [
         make_policy(settings.rule),
-        *(rule_of(row, preemptive=settings.preemptive) for row in candidates),
+        *(rule_of(row, experience, preemptive=settings.preemptive) for row in candidates),
     ]
     cluster = find_cluster(name)
-    asked = settings.workload.model_copy(update={"load": usual_load(name), "mean_gap_s": None})
+    load = usual_load(name) * (1 + settings.load_spread * (2 * float(uniform(split(seed, "load"), 0)) - 1))
+    asked = settings.workload.model_copy(update={"load": load, "mean_gap_s": None})
     workload = draw_workload(asked, gpus=float(cluster.machine_table.gpus.sum()), seed=seed, part="training")
     simulator, found, decisions = Simulator(cluster), [], 0
     for rule in rules:

@@ -8,7 +8,7 @@ from trimtab.core.bundle import Bundle, save_bundle
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.gpu_scheduling.das.compact import compact_bundle
-from trimtab.gpu_scheduling.das.task import DasSettings, DasTask
+from trimtab.gpu_scheduling.das.task import DasSettings, DasTask, experience_of
 from trimtab.learning.evolution import train_evolution
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress
@@ -50,6 +50,7 @@ def save_bundle_of_run(run: RunFolder, name: str) -> Path:
     bundle = compact_bundle(
         name,
         best.parameters["numbers"],
+        experience_of(DasSettings.model_validate(best.task)),
         preemptive=bool(best.task["preemptive"]),
         trained={**best.task, **best.history},
         scores={SCORE: best.score, "at iteration": best.iteration, **best.measured},

@@ -22,10 +22,20 @@ from trimtab.gpu_scheduling.heuristics.reserving import (
     still_fits,
 )
 from trimtab.gpu_scheduling.heuristics.rule import Parameters
-from trimtab.gpu_scheduling.heuristics.words import gang_milli, hold, rate_if_started, work_left_ms
+from trimtab.gpu_scheduling.heuristics.words import (
+    age_ms,
+    best_rate,
+    gang_milli,
+    hold,
+    rate_if_started,
+    work_left_ms,
+)
 from trimtab.gpu_scheduling.problem import NOWHERE, Action, Snapshot, preempt, start
 
-__all__ = ["backfill", "backfill_in_order", "conservative", "easy", "preemptive", "strict", "strict_in_order"]
+__all__ = ["backfill", "backfill_in_order", "conservative", "easy", "good_enough", "patient", "preemptive"]
+__all__ += ["strict", "strict_in_order"]
+
+HOUR_MS = 3_600_000.0
 
 
 def priority(snapshot: Snapshot, job: int, parameters: Parameters) -> float:
@@ -104,6 +114,42 @@ def backfill_in_order(snapshot: Snapshot, parameters: Parameters) -> Action:
         if count > 0:
             return start(job, snapshot.machine_order[:count], gpu)
     return hold(snapshot)
+
+
+# --- with patience -----------------------------------------------------------------------------------------
+
+
+def good_enough(snapshot: Snapshot, job: int, count: int, parameters: Parameters) -> bool:
+    """Whether a job had better start on `machine_order[:count]` than wait for a better place."""
+    least_speed, patience_h = parameters[2, 0], parameters[2, 1]
+    wanted = least_speed * math.exp(-age_ms(snapshot, job) / (patience_h * HOUR_MS))
+    return rate_if_started(snapshot, job, count) >= wanted * best_rate(snapshot, job)
+
+
+def patient(snapshot: Snapshot, parameters: Parameters) -> Action:
+    """The first that finds a place good enough starts, whoever waits before it.
+
+    Good enough is `least_speed` of what the job would have on the best machines of an empty cluster; a job
+    that has waited for `patience_h` hours asks for a third of that (delay scheduling, EuroSys'10, by speed).
+    """
+    best, best_count, best_gpu = NOWHERE, 0, NOWHERE
+    least = math.inf
+    placed = NOWHERE
+    for position in range(len(snapshot.pending)):
+        job = snapshot.pending[position]
+        if gang_milli(snapshot, job) > snapshot.free_total_milli:
+            continue
+        value = priority(snapshot, job, parameters[0])
+        if best == NOWHERE or value < least:
+            count, gpu = place(snapshot, job, parameters[1])
+            placed = job
+            if count > 0 and (not snapshot.may_hold or good_enough(snapshot, job, count, parameters)):
+                best, best_count, best_gpu, least = job, count, gpu, value
+    if best == NOWHERE:
+        return hold(snapshot)
+    if placed != best:
+        best_count, best_gpu = place(snapshot, best, parameters[1])
+    return start(best, snapshot.machine_order[:best_count], best_gpu)
 
 
 # --- with reservations -------------------------------------------------------------------------------------

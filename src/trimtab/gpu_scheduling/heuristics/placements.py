@@ -154,20 +154,42 @@ def best_fit(snapshot: Snapshot, job: int, parameters: Parameters) -> tuple[int,
     wanted = needed * milli
     if wanted > snapshot.free_total_milli:
         return 0, NOWHERE
-    best = NOWHERE
-    least = (1 << 62) - 1
-    for machine in range(len(snapshot.gpus)):
-        free = snapshot.free_milli[machine]
-        if wanted <= free < least and fits_on(snapshot, job, machine) >= needed:
-            best, least = machine, free
-            if free == wanted:
-                break
+    best = tightest(snapshot, wanted)
+    if best != NOWHERE and fits_on(snapshot, job, best) < needed:
+        best = tightest_that_fits(snapshot, job, wanted)
     if best != NOWHERE:
         snapshot.machine_order[0] = best
         return 1, NOWHERE
     if needed == 1:
         return 0, NOWHERE
     return few_machines(snapshot, job), NOWHERE
+
+
+def tightest(snapshot: Snapshot, wanted: int) -> int:
+    """The machine with least free of those with so many thousandths free, wherever on it; NOWHERE: none."""
+    nothing = (1 << 62) - 1
+    least = nothing
+    for machine in range(len(snapshot.gpus)):
+        free = snapshot.free_milli[machine]
+        least = min(least, free if free >= wanted else nothing)
+    if least < nothing:
+        for machine in range(len(snapshot.gpus)):
+            if snapshot.free_milli[machine] == least:
+                return machine
+    return NOWHERE
+
+
+def tightest_that_fits(snapshot: Snapshot, job: int, wanted: int) -> int:
+    """The same, of those on which the whole gang fits."""
+    best = NOWHERE
+    least = (1 << 62) - 1
+    for machine in range(len(snapshot.gpus)):
+        free = snapshot.free_milli[machine]
+        if wanted <= free < least and fits_on(snapshot, job, machine) >= snapshot.instances[job]:
+            best, least = machine, free
+            if free == wanted:
+                break
+    return best
 
 
 def few_machines(snapshot: Snapshot, job: int) -> int:

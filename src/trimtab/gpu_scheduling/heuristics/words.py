@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from trimtab.gpu_scheduling.problem import NOWHERE, WAIT, WHOLE, Action, Snapshot
+from trimtab.gpu_scheduling.problem import NOWHERE, WAIT, WHOLE, Action, Snapshot, allowed_on
 
 __all__ = [
     "age_ms",
     "attained_gpu_ms",
+    "best_rate",
     "crowding",
     "expected_end_ms",
     "expected_ms",
@@ -90,6 +91,19 @@ def rate_if_started(snapshot: Snapshot, job: int, count: int) -> float:
         across = snapshot.across_racks if racks > 1 else 0.0
         spread = snapshot.communication_weight * snapshot.communication[job] * (1.0 + across)
     return slowest / (1.0 + spread)
+
+
+def best_rate(snapshot: Snapshot, job: int) -> float:
+    """Rate of a job on the best machines of an empty cluster."""
+    fastest = 0.0
+    largest = 0
+    for machine in range(len(snapshot.gpus)):
+        if allowed_on(snapshot, job, machine):
+            fastest = max(fastest, snapshot.nominal[snapshot.kind[job], machine])
+            largest = max(largest, snapshot.gpus[machine])
+    if gang_milli(snapshot, job) <= largest * WHOLE:
+        return fastest
+    return fastest / (1.0 + snapshot.communication_weight * snapshot.communication[job])
 
 
 def other_capacity(snapshot: Snapshot) -> tuple[int, int]:

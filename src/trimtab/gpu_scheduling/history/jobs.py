@@ -15,6 +15,7 @@ An importer brings a frame with these columns; those marked * may be missing:
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 
@@ -27,10 +28,10 @@ from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.cluster import TYPES
 from trimtab.gpu_scheduling.history.tables import Reading
 from trimtab.gpu_scheduling.workload.clusters import TRACE_TYPES
-from trimtab.gpu_scheduling.workload.jobs import WHOLE, Workload, make_workload
+from trimtab.gpu_scheduling.workload.jobs import GROUP_BITS, WHOLE, Workload, make_workload
 from trimtab.gpu_scheduling.workload.presets import UNKNOWN
 
-__all__ = ["gpu_model", "group_name", "workload_from"]
+__all__ = ["gpu_model", "group_key", "group_name", "workload_from"]
 
 OPTIONAL: dict[str, pl.DataType | type[pl.DataType]] = {
     "nodes": pl.Float64,
@@ -208,11 +209,22 @@ def group_name(name: str) -> str:
 
 def _groups(frame: pl.DataFrame) -> NDArray[np.int64]:
     users, names = frame["user"].fill_null("").to_list(), frame["name"].fill_null("").to_list()
-    shortened = {name: group_name(name) for name in set(names)}
-    return _numbered([(user, shortened[name]) for user, name in zip(users, names, strict=True)])
+    pairs = list(zip(users, names, strict=True))
+    keys = {(user, name): group_key(user, group_name(name)) for user, name in set(pairs)}
+    return np.array([keys[pair] for pair in pairs], np.int64)
 
 
-def _numbered(things: list[str] | list[tuple[str, str]]) -> NDArray[np.int64]:
+def group_key(user: str, name: str) -> int:
+    """A number for the jobs of a user and name, the same in every history and on every machine.
+
+    >>> group_key("ann", "bert") == group_key("ann", "bert") != group_key("bob", "bert")
+    True
+    """
+    digest = hashlib.blake2b(f"{user}\0{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> (64 - GROUP_BITS)
+
+
+def _numbered(things: list[str]) -> NDArray[np.int64]:
     """Numbers in order of first appearance."""
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(thing, len(numbers)) for thing in things], np.int64)

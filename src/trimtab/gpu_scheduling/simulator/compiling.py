@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from numba.core.dispatcher import Dispatcher
 
 from trimtab.compiling import Compiler, fingerprint, is_importable
 
-__all__ = ["cache_folder", "compiled", "fingerprint", "inlined", "is_importable", "jit", "specialise"]
+__all__ = [
+    "cache_folder",
+    "called_from_python",
+    "compiled",
+    "fingerprint",
+    "inlined",
+    "is_importable",
+    "jit",
+    "specialise",
+]
 
 _PACKAGE = Path(__file__).parent
+_WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
-_compiler = Compiler(
+
+class EngineCompiler(Compiler):
+    """Compiles functions that only compiled code calls: without a door for Python, hence sooner."""
+
+    def jit(self, function: Callable[..., Any], **settings: Any) -> Any:
+        found = super().jit(function, **settings)
+        if isinstance(found, Dispatcher):
+            found.targetoptions.update(dict.fromkeys(_WRAPPERS, True))
+        return found
+
+
+def called_from_python(function: Any) -> Any:
+    """The same function with a door for Python, and one for calls by its address."""
+    if isinstance(function, Dispatcher):
+        function.targetoptions.update(dict.fromkeys(_WRAPPERS, False))
+    return function
+
+
+_compiler = EngineCompiler(
     [
         *sorted(_PACKAGE.glob("*.py")),
         _PACKAGE.parent / "problem.py",
@@ -28,7 +60,7 @@ _compiler = Compiler(
                 "words",
             )
         ),
-        _PACKAGE.parent / "das" / "scoring.py",
+        *(_PACKAGE.parent / "das" / f"{name}.py" for name in ("experience", "scoring")),
     ]
 )
 cache_folder = _compiler.cache_folder

@@ -39,7 +39,7 @@ from trimtab.gpu_scheduling.simulator.state import (
     UNSEEN,
     State,
 )
-from trimtab.gpu_scheduling.simulator.tables import Tables
+from trimtab.gpu_scheduling.simulator.tables import ORACLE, PREDICTED, Tables
 
 __all__ = [
     "DECIDE",
@@ -55,7 +55,6 @@ __all__ = [
 
 DECIDE, FINISHED, TRUNCATED, NEED_SLOTS, NEED_LOG, ILLEGAL = range(6)
 
-PREDICTED, ORACLE = 1, 2
 FIRST_GUESS_MS = 3_600_000.0
 """Predicted for a job before any has finished: an hour."""
 SIZE_CLASSES = 64
@@ -64,8 +63,9 @@ LARGE = 8000
 
 
 @jit
-def reset(s: State, t: Tables, seed: int, time_limit_ms: int) -> None:
-    """Everything empty, time 0."""
+def reset(s: State, t: Tables) -> None:
+    """Everything empty, time 0; seed and time limit stay."""
+    seed, time_limit_ms = s.scalar[SEED], s.scalar[TIME_LIMIT]
     s.scalar[:] = 0
     s.scalar[SEED] = seed
     s.scalar[TIME_LIMIT] = time_limit_ms
@@ -76,28 +76,30 @@ def reset(s: State, t: Tables, seed: int, time_limit_ms: int) -> None:
     for place in range(len(s.slots)):
         s.lists[EMPTY_ROW, place] = len(s.slots) - 1 - place
     for place in range(len(s.parts)):
-        s.parts["next_part"][place] = place + 1
-        s.shares["next_share"][place] = place + 1
+        s.parts[place]["next_part"] = place + 1
+        s.shares[place]["next_share"] = place + 1
     s.scalar[FREE_PART] = 0
     s.scalar[FREE_SHARE] = 0
     for job in range(len(s.results)):
-        s.results["first_start_ms"][job] = NOWHERE
-        s.results["completion_ms"][job] = NOWHERE
-        s.results["run_ms"][job] = 0
-        s.results["preemptions"][job] = 0
-        s.results["fee"][job] = 0.0
+        result = s.results[job]
+        result["first_start_ms"] = NOWHERE
+        result["completion_ms"] = NOWHERE
+        result["run_ms"] = 0
+        result["preemptions"] = 0
+        result["fee"] = 0.0
     for gpu in range(len(s.gpu_free)):
         s.gpu_free[gpu] = 1000
     for machine in range(len(s.machines)):
-        s.machines["free_gpus"][machine] = t.machines["gpus"][machine]
-        s.machines["free_milli"][machine] = t.machines["gpus"][machine] * 1000
-        s.machines["free_cpu_milli"][machine] = t.machines["cpu_milli"][machine]
-        s.machines["free_memory_mib"][machine] = t.machines["memory_mib"][machine]
-        s.machines["load"][machine] = 0
-        s.machines["jobs"][machine] = 0
-        s.machines["first_part"][machine] = NOWHERE
-        s.machines["observed"][machine] = 0.0
-        s.machines["observed_speed"][machine] = 1.0
+        here, table = s.machines[machine], t.machines[machine]
+        here["free_gpus"] = table["gpus"]
+        s.free_milli[machine] = table["gpus"] * 1000
+        here["free_cpu_milli"] = table["cpu_milli"]
+        here["free_memory_mib"] = table["memory_mib"]
+        here["load"] = 0
+        here["jobs"] = 0
+        here["first_part"] = NOWHERE
+        here["observed"] = 0.0
+        here["observed_speed"] = 1.0
     s.scalar[FREE_MILLI] = t.total_gpus * 1000
     start_drift(s, t)
 
@@ -126,7 +128,7 @@ def advance(s: State, t: Tables) -> int:
             drift(s, t)
             s.scalar[UNSEEN] = 0
             s.scalar[EVENTS] += 1
-        while s.scalar[NEXT_ARRIVAL] < len(t.jobs) and t.jobs["arrival_ms"][s.scalar[NEXT_ARRIVAL]] == when:
+        while s.scalar[NEXT_ARRIVAL] < len(t.jobs) and t.jobs[s.scalar[NEXT_ARRIVAL]]["arrival_ms"] == when:
             if s.scalar[PENDING] + s.scalar[RUNNING] == len(s.slots):
                 return NEED_SLOTS
             arrive(s, t)
@@ -137,7 +139,7 @@ def advance(s: State, t: Tables) -> int:
 def next_moment(s: State, t: Tables) -> int:
     when = NEVER
     if s.scalar[NEXT_ARRIVAL] < len(t.jobs):
-        when = t.jobs["arrival_ms"][s.scalar[NEXT_ARRIVAL]]
+        when = t.jobs[s.scalar[NEXT_ARRIVAL]]["arrival_ms"]
     if s.scalar[RUNNING] > 0:
         when = min(when, s.lists[END_ROW, 0])
     if t.drift > 0.0:
@@ -184,29 +186,29 @@ def arrive(s: State, t: Tables) -> None:
     job = s.scalar[NEXT_ARRIVAL]
     empty = len(s.slots) - s.scalar[PENDING] - s.scalar[RUNNING] - 1
     slot = s.lists[EMPTY_ROW, empty]
-    s.slots["job_id"][slot] = job
-    s.slots["arrival_ms"][slot] = t.jobs["arrival_ms"][job]
-    s.slots["instances"][slot] = t.jobs["instances"][job]
-    s.slots["gpu_milli"][slot] = t.jobs["gpu_milli"][job]
-    s.slots["cpu_milli"][slot] = t.jobs["cpu_milli"][job]
-    s.slots["memory_mib"][slot] = t.jobs["memory_mib"][job]
-    s.slots["allowed_types"][slot] = t.jobs["allowed_types"][job]
-    s.slots["user"][slot] = t.jobs["user"][job]
-    s.slots["group"][slot] = t.jobs["group"][job]
-    s.slots["kind"][slot] = t.jobs["kind"][job]
-    s.slots["sensitivity"][slot] = t.jobs["sensitivity"][job]
-    s.slots["size_class"][slot] = t.jobs["size_class"][job]
-    s.slots["communication"][slot] = t.jobs["communication"][job]
-    s.slots["work_ms"][slot] = t.jobs["duration_ms"][job]
-    s.slots["noise"][slot] = draw_noise(s, t, job)
-    s.slots["expected_ms"][slot] = expectation(s, t, job)
-    s.slots["started_ms"][slot] = NOWHERE
-    s.slots["since_ms"][slot] = s.scalar[NOW]
-    s.slots["attained_ms"][slot] = 0
-    s.slots["preemptions"][slot] = 0
-    s.slots["first_part"][slot] = NOWHERE
-    s.slots["done_ms"][slot] = 0.0
-    s.slots["rate"][slot] = 0.0
+    held, asked = s.slots[slot], t.jobs[job]
+    held["job_id"] = job
+    held["arrival_ms"] = asked["arrival_ms"]
+    held["instances"] = asked["instances"]
+    held["gpu_milli"] = asked["gpu_milli"]
+    held["cpu_milli"] = asked["cpu_milli"]
+    held["memory_mib"] = asked["memory_mib"]
+    held["allowed_types"] = asked["allowed_types"]
+    held["user"] = asked["user"]
+    held["group"] = asked["group"]
+    held["kind"] = asked["kind"]
+    held["sensitivity"] = asked["sensitivity"]
+    held["communication"] = asked["communication"]
+    held["work_ms"] = asked["duration_ms"]
+    held["noise"] = draw_noise(s, t, job)
+    held["expected_ms"] = expectation(s, t, job)
+    held["started_ms"] = NOWHERE
+    held["since_ms"] = s.scalar[NOW]
+    held["attained_ms"] = 0
+    held["preemptions"] = 0
+    held["first_part"] = NOWHERE
+    held["done_ms"] = 0.0
+    held["rate"] = 0.0
     s.lists[PENDING_ROW, s.scalar[PENDING]] = slot
     s.scalar[PENDING] += 1
     s.scalar[NEXT_ARRIVAL] += 1
@@ -217,13 +219,14 @@ def arrive(s: State, t: Tables) -> None:
 @inlined
 def expectation(s: State, t: Tables, job: int) -> float:
     """What a policy is told of a job's duration when it comes."""
+    asked = t.jobs[job]
     if t.information == ORACLE:
-        return np.float64(t.jobs["duration_ms"][job])
+        return np.float64(asked["duration_ms"])
     if t.information != PREDICTED:
         return np.nan
     for row in (
-        t.jobs["group"][job],
-        t.group_count + t.jobs["size_class"][job],
+        asked["group_place"],
+        t.group_count + asked["size_class"],
         t.group_count + SIZE_CLASSES,
     ):
         if s.seen[row, 0] > 0:
@@ -234,17 +237,19 @@ def expectation(s: State, t: Tables, job: int) -> float:
 @inlined
 def complete(s: State, t: Tables, slot: int) -> None:
     """A job ends: it leaves the system, and its run time becomes known."""
-    s.slots["done_ms"][slot] = s.slots["work_ms"][slot]
+    held = s.slots[slot]
+    held["done_ms"] = held["work_ms"]
     release(s, t, slot, 1)
-    job = s.slots["job_id"][slot]
-    run_ms = s.slots["attained_ms"][slot]
-    s.results["completion_ms"][job] = s.scalar[NOW]
-    s.results["run_ms"][job] = run_ms
-    s.results["preemptions"][job] = s.slots["preemptions"][slot]
+    job = held["job_id"]
+    run_ms = held["attained_ms"]
+    result = s.results[job]
+    result["completion_ms"] = s.scalar[NOW]
+    result["run_ms"] = run_ms
+    result["preemptions"] = held["preemptions"]
     if t.information == PREDICTED:
         for row in (
-            s.slots["group"][slot],
-            t.group_count + s.slots["size_class"][slot],
+            t.jobs[job]["group_place"],
+            t.group_count + t.jobs[job]["size_class"],
             t.group_count + SIZE_CLASSES,
         ):
             s.seen[row, 0] += 1
@@ -259,15 +264,16 @@ def complete(s: State, t: Tables, slot: int) -> None:
 @jit
 def stop(s: State, t: Tables, slot: int) -> bool:
     """Preempt a running job: it keeps what it did up to its checkpoint."""
-    if s.slots["first_part"][slot] == NOWHERE:
+    held = s.slots[slot]
+    if held["first_part"] == NOWHERE:
         return False
-    elapsed = s.scalar[NOW] - s.slots["since_ms"][slot]
-    s.slots["done_ms"][slot] += s.slots["rate"][slot] * elapsed
+    elapsed = s.scalar[NOW] - held["since_ms"]
+    held["done_ms"] += held["rate"] * elapsed
     release(s, t, slot, 0)
-    milli = s.slots["instances"][slot] * s.slots["gpu_milli"][slot]
-    s.slots["done_ms"][slot] -= t.large_checkpoint_ms if milli > LARGE else t.checkpoint_ms
-    s.slots["since_ms"][slot] = s.scalar[NOW]
-    s.slots["preemptions"][slot] += 1
+    milli = held["instances"] * held["gpu_milli"]
+    held["done_ms"] -= t.large_checkpoint_ms if milli > LARGE else t.checkpoint_ms
+    held["since_ms"] = s.scalar[NOW]
+    held["preemptions"] += 1
     wait_again(s, slot)
     s.scalar[UNSEEN] = 0
     return True

@@ -17,20 +17,20 @@ def before(s: State, end_ms: int, slot: int, place: int) -> bool:
     """Whether a job ends before the one at a place; of two that end together the one started first."""
     if end_ms != s.lists[END_ROW, place]:
         return end_ms < s.lists[END_ROW, place]
-    return s.slots["start_number"][slot] < s.slots["start_number"][s.lists[HEAP_ROW, place]]
+    return s.slots[slot]["start_number"] < s.slots[s.lists[HEAP_ROW, place]]["start_number"]
 
 
 @inlined
 def put(s: State, place: int, slot: int, end_ms: int) -> None:
     s.lists[HEAP_ROW, place] = slot
     s.lists[END_ROW, place] = end_ms
-    s.slots["heap_place"][slot] = place
+    s.slots[slot]["heap_place"] = place
 
 
 @jit
 def settle(s: State, slot: int, place: int, size: int) -> None:
     """Find the place of a job in a heap of `size` where only its own may be wrong."""
-    end_ms = s.slots["end_ms"][slot]
+    end_ms = s.slots[slot]["end_ms"]
     while place > 0:
         above = (place - 1) >> 1
         if not before(s, end_ms, slot, above):
@@ -60,7 +60,7 @@ def insert(s: State, slot: int, size: int) -> None:
 @inlined
 def moved(s: State, slot: int, size: int) -> None:
     """Put a job right whose end has changed."""
-    settle(s, slot, s.slots["heap_place"][slot], size)
+    settle(s, slot, s.slots[slot]["heap_place"], size)
 
 
 @inlined
@@ -68,4 +68,4 @@ def remove(s: State, slot: int, size: int) -> None:
     """Take a job out of a heap of `size`."""
     last = s.lists[HEAP_ROW, size - 1]
     if last != slot:
-        settle(s, last, s.slots["heap_place"][slot], size - 1)
+        settle(s, last, s.slots[slot]["heap_place"], size - 1)

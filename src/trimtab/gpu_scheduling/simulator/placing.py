@@ -6,8 +6,8 @@ import numpy as np
 
 from trimtab.gpu_scheduling import problem
 from trimtab.gpu_scheduling.simulator import heap
-from trimtab.gpu_scheduling.simulator.compiling import inlined, jit
-from trimtab.gpu_scheduling.simulator.looking import fits_on, gpus_for_share, look
+from trimtab.gpu_scheduling.simulator.by_address import look
+from trimtab.gpu_scheduling.simulator.compiling import compiled, inlined, jit
 from trimtab.gpu_scheduling.simulator.speeds import rate_neighbours, set_rate
 from trimtab.gpu_scheduling.simulator.state import (
     BUSY,
@@ -30,8 +30,10 @@ from trimtab.gpu_scheduling.simulator.tables import Tables
 
 __all__ = ["release", "start_job", "wait_again"]
 
+fits_on = compiled(problem.fits_on)
+gpus_for_share = compiled(problem.gpus_for_share)
 WHOLE = np.int64(problem.WHOLE)
-_ONE = np.uint64(1)
+_NONE, _ONE = np.uint64(0), np.uint64(1)
 MILLI_HOURS = 3.6e9
 """Thousandths of a GPU x milliseconds in a GPU-hour."""
 FORGOTTEN = 0.9
@@ -41,10 +43,10 @@ FORGOTTEN = 0.9
 @inlined
 def start_job(s: State, t: Tables, slot: int, machines: np.ndarray, gpu: int) -> bool:
     """Place a gang on machines in order of preference, or leave all as it was and say so."""
-    position = find(s, PENDING_ROW, s.scalar[PENDING], slot)
+    position = place_among_waiting(s, slot)
     if position == NOWHERE:
         return False
-    needed = s.slots["instances"][slot]
+    needed = s.slots[slot]["instances"]
     last = NOWHERE
     for machine in machines:
         if machine < 0 or machine >= len(s.machines):
@@ -52,8 +54,8 @@ def start_job(s: State, t: Tables, slot: int, machines: np.ndarray, gpu: int) ->
         taken = min(needed, fits_on(look(s, t), slot, machine))
         if taken <= 0:
             continue
-        newest = s.machines["first_part"][machine]
-        if newest != NOWHERE and s.parts["slot"][newest] == slot:
+        newest = s.machines[machine]["first_part"]
+        if newest != NOWHERE and s.parts[newest]["slot"] == slot:
             break  # named twice
         last = occupy(s, t, slot, machine, taken, last, gpu)
         needed -= taken
@@ -79,35 +81,36 @@ def give_up(s: State, t: Tables, slot: int) -> None:
 @inlined
 def begin(s: State, t: Tables, slot: int) -> None:
     """The gang is placed: it runs from now on."""
+    held = s.slots[slot]
     now = s.scalar[NOW]
     one_machine, one_rack, slowest = True, True, np.inf
-    first = s.slots["first_part"][slot]
-    rack = t.machines["rack"][s.parts["machine"][first]]
-    part = first
-    while part != NOWHERE:
-        machine = s.parts["machine"][part]
-        one_machine = one_machine and part == first
-        one_rack = one_rack and t.machines["rack"][machine] == rack
-        slowest = min(slowest, t.nominal[s.slots["kind"][slot], machine])
-        part = s.parts["next_part"][part]
+    first = held["first_part"]
+    rack = t.machines[s.parts[first]["machine"]]["rack"]
+    place = first
+    while place != NOWHERE:
+        machine = s.parts[place]["machine"]
+        one_machine = one_machine and place == first
+        one_rack = one_rack and t.machines[machine]["rack"] == rack
+        slowest = min(slowest, t.nominal[held["kind"], machine])
+        place = s.parts[place]["next_part"]
     spread = 0.0
     if not one_machine:
         across = 0.0 if one_rack else t.across_racks
-        spread = t.communication * s.slots["communication"][slot] * (1.0 + across)
-    s.slots["slowing"][slot] = 1.0 + spread
-    s.slots["nominal"][slot] = slowest / (1.0 + spread)
-    s.slots["started_ms"][slot] = now
-    s.slots["since_ms"][slot] = now
-    s.slots["done_at_start"][slot] = s.slots["done_ms"][slot]
-    s.slots["start_number"][slot] = s.scalar[STARTS]
+        spread = t.communication * held["communication"] * (1.0 + across)
+    held["slowing"] = 1.0 + spread
+    held["nominal"] = slowest / (1.0 + spread)
+    held["started_ms"] = now
+    held["since_ms"] = now
+    held["done_at_start"] = held["done_ms"]
+    held["start_number"] = s.scalar[STARTS]
     s.scalar[STARTS] += 1
     set_rate(s, t, slot)
     heap.insert(s, slot, s.scalar[RUNNING])
     s.lists[RUNNING_ROW, s.scalar[RUNNING]] = slot
     s.scalar[RUNNING] += 1
-    job = s.slots["job_id"][slot]
-    if s.results["first_start_ms"][job] == NOWHERE:
-        s.results["first_start_ms"][job] = now
+    result = s.results[held["job_id"]]
+    if result["first_start_ms"] == NOWHERE:
+        result["first_start_ms"] = now
     if t.contention > 0.0:
         rate_neighbours(s, t, first, slot)
 
@@ -115,164 +118,193 @@ def begin(s: State, t: Tables, slot: int) -> None:
 @inlined
 def occupy(s: State, t: Tables, slot: int, machine: int, instances: int, last: int, gpu: int) -> int:
     """Take GPUs, CPUs and memory of one machine for some instances; returns the new part."""
-    milli_each = s.slots["gpu_milli"][slot]
+    held, here = s.slots[slot], s.machines[machine]
+    milli_each = held["gpu_milli"]
     milli = instances * milli_each
-    part = s.scalar[FREE_PART]
-    s.scalar[FREE_PART] = s.parts["next_part"][part]
+    place = s.scalar[FREE_PART]
+    part = s.parts[place]
+    s.scalar[FREE_PART] = part["next_part"]
     s.scalar[PARTS] += 1
-    s.parts["slot"][part] = slot
-    s.parts["machine"][part] = machine
-    s.parts["instances"][part] = instances
-    s.parts["milli"][part] = milli
-    s.parts["next_part"][part] = NOWHERE
-    s.parts["first_share"][part] = NOWHERE
+    part["slot"] = slot
+    part["machine"] = machine
+    part["instances"] = instances
+    part["milli"] = milli
+    part["next_part"] = NOWHERE
+    part["first_share"] = NOWHERE
     if last == NOWHERE:
-        s.slots["first_part"][slot] = part
+        held["first_part"] = place
     else:
-        s.parts["next_part"][last] = part
-    following = s.machines["first_part"][machine]
-    s.parts["next_here"][part] = following
-    s.parts["previous_here"][part] = NOWHERE
+        s.parts[last]["next_part"] = place
+    following = here["first_part"]
+    part["next_here"] = following
+    part["previous_here"] = NOWHERE
     if following != NOWHERE:
-        s.parts["previous_here"][following] = part
-    s.machines["first_part"][machine] = part
-    first = t.machines["first_gpu"][machine]
-    mask = np.uint64(0)
+        s.parts[following]["previous_here"] = place
+    here["first_part"] = place
     if milli_each >= WHOLE:
-        left = milli // WHOLE
-        place = 0
-        while left > 0:
-            if s.gpu_free[first + place] == WHOLE:
-                s.gpu_free[first + place] = 0
-                mask |= _ONE << np.uint64(place)
-                left -= 1
-            place += 1
-        s.machines["free_gpus"][machine] -= milli // WHOLE
+        part["gpu_mask"] = take_whole(s, t, machine, milli // WHOLE)
     else:
-        for _ in range(instances):
-            place = gpu
-            if place < 0 or place >= t.machines["gpus"][machine] or s.gpu_free[first + place] < milli_each:
-                place = gpus_for_share(look(s, t), machine, milli_each)
-            if s.gpu_free[first + place] == WHOLE:
-                s.machines["free_gpus"][machine] -= 1
-            s.gpu_free[first + place] -= milli_each
-            mask |= _ONE << np.uint64(place)
-            share = s.scalar[FREE_SHARE]
-            s.scalar[FREE_SHARE] = s.shares["next_share"][share]
-            s.shares["gpu"][share] = first + place
-            s.shares["next_share"][share] = s.parts["first_share"][part]
-            s.parts["first_share"][part] = share
-    s.parts["gpu_mask"][part] = mask
-    s.machines["free_milli"][machine] -= milli
+        part["gpu_mask"] = take_shares(s, t, slot, machine, place, instances, gpu)
+    s.free_milli[machine] -= milli
     s.scalar[FREE_MILLI] -= milli
-    s.machines["free_cpu_milli"][machine] -= instances * s.slots["cpu_milli"][slot]
-    s.machines["free_memory_mib"][machine] -= instances * s.slots["memory_mib"][slot]
-    s.machines["load"][machine] += s.slots["sensitivity"][slot] * milli
-    s.machines["jobs"][machine] += 1
-    return part
+    here["free_cpu_milli"] -= instances * held["cpu_milli"]
+    here["free_memory_mib"] -= instances * held["memory_mib"]
+    here["load"] += held["sensitivity"] * milli
+    here["jobs"] += 1
+    return place
+
+
+@inlined
+def take_whole(s: State, t: Tables, machine: int, count: int) -> int:
+    """Take the wholly free GPUs with the lowest numbers; which, as bits."""
+    first = t.machines[machine]["first_gpu"]
+    mask = np.uint64(0)
+    left = count
+    place = 0
+    while left > 0:
+        if s.gpu_free[first + place] == WHOLE:
+            s.gpu_free[first + place] = 0
+            mask |= _ONE << np.uint64(place)
+            left -= 1
+        place += 1
+    s.machines[machine]["free_gpus"] -= count
+    return mask  # pyright: ignore[reportReturnType]
+
+
+@jit
+def take_shares(s: State, t: Tables, slot: int, machine: int, part: int, instances: int, gpu: int) -> int:
+    """Take a share of a GPU for each instance: of the one named, else of the fullest with room."""
+    milli = s.slots[slot]["gpu_milli"]
+    first = t.machines[machine]["first_gpu"]
+    mask = np.uint64(0)
+    for _ in range(instances):
+        place = gpu
+        if place < 0 or place >= t.machines[machine]["gpus"] or s.gpu_free[first + place] < milli:
+            place = gpus_for_share(look(s, t), machine, milli)
+        if s.gpu_free[first + place] == WHOLE:
+            s.machines[machine]["free_gpus"] -= 1
+        s.gpu_free[first + place] -= milli
+        mask |= _ONE << np.uint64(place)
+        share = s.scalar[FREE_SHARE]
+        s.scalar[FREE_SHARE] = s.shares[share]["next_share"]
+        s.shares[share]["gpu"] = first + place
+        s.shares[share]["next_share"] = s.parts[part]["first_share"]
+        s.parts[part]["first_share"] = share
+    return mask  # pyright: ignore[reportReturnType]
 
 
 @jit
 def vacate(s: State, t: Tables, slot: int) -> None:
     """Give back what a job holds. Its parts stay linked to it until `free_parts`."""
-    part = s.slots["first_part"][slot]
-    while part != NOWHERE:
-        machine = s.parts["machine"][part]
-        milli = s.parts["milli"][part]
-        first = t.machines["first_gpu"][machine]
-        if s.parts["first_share"][part] == NOWHERE:
-            mask = s.parts["gpu_mask"][part]
-            for place in range(t.machines["gpus"][machine]):
-                if (mask >> np.uint64(place)) & _ONE == _ONE:
-                    s.gpu_free[first + place] = WHOLE
-            s.machines["free_gpus"][machine] += milli // WHOLE
-        share = s.parts["first_share"][part]
+    held = s.slots[slot]
+    place = held["first_part"]
+    while place != NOWHERE:
+        part = s.parts[place]
+        here = s.machines[part["machine"]]
+        milli = part["milli"]
+        if part["first_share"] == NOWHERE:
+            first = t.machines[part["machine"]]["first_gpu"]
+            mask = part["gpu_mask"]
+            gpu = first
+            while mask != _NONE:
+                if mask & _ONE == _ONE:
+                    s.gpu_free[gpu] = WHOLE
+                mask >>= _ONE
+                gpu += 1
+            here["free_gpus"] += milli // WHOLE
+        share = part["first_share"]
         while share != NOWHERE:
-            gpu = s.shares["gpu"][share]
-            s.gpu_free[gpu] += s.slots["gpu_milli"][slot]
+            gpu = s.shares[share]["gpu"]
+            s.gpu_free[gpu] += held["gpu_milli"]
             if s.gpu_free[gpu] == WHOLE:
-                s.machines["free_gpus"][machine] += 1
-            following = s.shares["next_share"][share]
-            s.shares["next_share"][share] = s.scalar[FREE_SHARE]
+                here["free_gpus"] += 1
+            following = s.shares[share]["next_share"]
+            s.shares[share]["next_share"] = s.scalar[FREE_SHARE]
             s.scalar[FREE_SHARE] = share
             share = following
-        s.machines["free_milli"][machine] += milli
+        s.free_milli[part["machine"]] += milli
         s.scalar[FREE_MILLI] += milli
-        s.machines["free_cpu_milli"][machine] += s.parts["instances"][part] * s.slots["cpu_milli"][slot]
-        s.machines["free_memory_mib"][machine] += s.parts["instances"][part] * s.slots["memory_mib"][slot]
-        s.machines["load"][machine] -= s.slots["sensitivity"][slot] * milli
-        s.machines["jobs"][machine] -= 1
-        after, ahead = s.parts["next_here"][part], s.parts["previous_here"][part]
+        here["free_cpu_milli"] += part["instances"] * held["cpu_milli"]
+        here["free_memory_mib"] += part["instances"] * held["memory_mib"]
+        here["load"] -= held["sensitivity"] * milli
+        here["jobs"] -= 1
+        after, ahead = part["next_here"], part["previous_here"]
         if ahead == NOWHERE:
-            s.machines["first_part"][machine] = after
+            here["first_part"] = after
         else:
-            s.parts["next_here"][ahead] = after
+            s.parts[ahead]["next_here"] = after
         if after != NOWHERE:
-            s.parts["previous_here"][after] = ahead
-        part = s.parts["next_part"][part]
+            s.parts[after]["previous_here"] = ahead
+        place = part["next_part"]
 
 
 @inlined
 def free_parts(s: State, slot: int) -> None:
-    part = s.slots["first_part"][slot]
-    while part != NOWHERE:
-        following = s.parts["next_part"][part]
-        s.parts["next_part"][part] = s.scalar[FREE_PART]
-        s.scalar[FREE_PART] = part
+    place = s.slots[slot]["first_part"]
+    while place != NOWHERE:
+        following = s.parts[place]["next_part"]
+        s.parts[place]["next_part"] = s.scalar[FREE_PART]
+        s.scalar[FREE_PART] = place
         s.scalar[PARTS] -= 1
-        part = following
-    s.slots["first_part"][slot] = NOWHERE
+        place = following
+    s.slots[slot]["first_part"] = NOWHERE
 
 
 @jit
 def release(s: State, t: Tables, slot: int, completed: int) -> None:
     """End a stay: bill it, note how fast the machines were, and give them back."""
     heap.remove(s, slot, s.scalar[RUNNING])
-    take_out(s, RUNNING_ROW, RUNNING, find(s, RUNNING_ROW, s.scalar[RUNNING], slot))
+    take_out(s, RUNNING_ROW, RUNNING, place_among_running(s, slot))
+    held = s.slots[slot]
     now = s.scalar[NOW]
-    started = s.slots["started_ms"][slot]
-    elapsed = now - started
-    job = s.slots["job_id"][slot]
+    elapsed = now - held["started_ms"]
+    result = s.results[held["job_id"]]
     relative = 1.0
     if elapsed > 0:
-        gained = s.slots["done_ms"][slot] - s.slots["done_at_start"][slot]
-        relative = gained / elapsed / s.slots["nominal"][slot]
-    part = s.slots["first_part"][slot]
-    while part != NOWHERE:
-        machine, milli = s.parts["machine"][part], s.parts["milli"][part]
-        fee = milli * t.machines["price"][machine] * elapsed / MILLI_HOURS
-        s.results["fee"][job] += fee
+        gained = held["done_ms"] - held["done_at_start"]
+        relative = gained / elapsed / held["nominal"]
+    place = held["first_part"]
+    while place != NOWHERE:
+        part = s.parts[place]
+        here = s.machines[part["machine"]]
+        fee = part["milli"] * t.machines[part["machine"]]["price"] * elapsed / MILLI_HOURS
+        result["fee"] += fee
         s.fee[0] += fee
-        s.scalar[BUSY] += milli * elapsed
+        s.scalar[BUSY] += part["milli"] * elapsed
         if elapsed > 0:
-            s.machines["observed"][machine] = FORGOTTEN * s.machines["observed"][machine] + 1.0
-            s.machines["observed_speed"][machine] += (
-                relative - s.machines["observed_speed"][machine]
-            ) / s.machines["observed"][machine]
+            here["observed"] = FORGOTTEN * here["observed"] + 1.0
+            here["observed_speed"] += (relative - here["observed_speed"]) / here["observed"]
         if len(s.log) > 0:
-            row = s.scalar[LOGGED]
-            s.log["job"][row] = job
-            s.log["machine"][row] = machine
-            s.log["milli"][row] = milli
-            s.log["gpu_mask"][row] = s.parts["gpu_mask"][part]
-            s.log["start_ms"][row] = started
-            s.log["end_ms"][row] = now
-            s.log["completed"][row] = completed
-            s.scalar[LOGGED] += 1
-        part = s.parts["next_part"][part]
-    s.slots["attained_ms"][slot] += elapsed
-    s.slots["rate"][slot] = 0.0
+            write_log(s, slot, place, completed)
+        place = part["next_part"]
+    held["attained_ms"] += elapsed
+    held["rate"] = 0.0
     vacate(s, t, slot)
     if t.contention > 0.0:
-        rate_neighbours(s, t, s.slots["first_part"][slot], slot)
+        rate_neighbours(s, t, held["first_part"], slot)
     free_parts(s, slot)
+
+
+@jit
+def write_log(s: State, slot: int, place: int, completed: int) -> None:
+    """One row of the log: a part of a job, from its start to now."""
+    row, part = s.log[s.scalar[LOGGED]], s.parts[place]
+    row["job"] = s.slots[slot]["job_id"]
+    row["machine"] = part["machine"]
+    row["milli"] = part["milli"]
+    row["gpu_mask"] = part["gpu_mask"]
+    row["start_ms"] = s.slots[slot]["started_ms"]
+    row["end_ms"] = s.scalar[NOW]
+    row["completed"] = completed
+    s.scalar[LOGGED] += 1
 
 
 @inlined
 def wait_again(s: State, slot: int) -> None:
     """Put a preempted job back among those that wait, in order of arrival."""
     place = s.scalar[PENDING]
-    while place > 0 and s.slots["job_id"][s.lists[PENDING_ROW, place - 1]] > s.slots["job_id"][slot]:
+    job = s.slots[slot]["job_id"]
+    while place > 0 and s.slots[s.lists[PENDING_ROW, place - 1]]["job_id"] > job:
         s.lists[PENDING_ROW, place] = s.lists[PENDING_ROW, place - 1]
         place -= 1
     s.lists[PENDING_ROW, place] = slot
@@ -280,14 +312,29 @@ def wait_again(s: State, slot: int) -> None:
 
 
 @inlined
-def find(s: State, row: int, count: int, slot: int) -> int:
-    """Position of a slot in a list; the last is looked at first."""
-    if count > 0 and s.lists[row, count - 1] == slot:
+def place_among_waiting(s: State, slot: int) -> int:
+    """Position of a slot in the list of those that wait, of which the last is looked at first; or NOWHERE."""
+    count = s.scalar[PENDING]
+    if count > 0 and s.lists[PENDING_ROW, count - 1] == slot:
         return count - 1
     for position in range(count):
-        if s.lists[row, position] == slot:
+        if s.lists[PENDING_ROW, position] == slot:
             return position
     return NOWHERE  # pyright: ignore[reportReturnType]
+
+
+@inlined
+def place_among_running(s: State, slot: int) -> int:
+    """Position of a running job in the list of those that run, which is in order of start."""
+    number = s.slots[slot]["start_number"]
+    first, last = 0, s.scalar[RUNNING] - 1
+    while first < last:
+        middle = (first + last) >> 1
+        if s.slots[s.lists[RUNNING_ROW, middle]]["start_number"] < number:
+            first = middle + 1
+        else:
+            last = middle
+    return first
 
 
 @inlined

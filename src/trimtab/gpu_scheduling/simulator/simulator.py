@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -15,14 +16,16 @@ from trimtab.gpu_scheduling.episode import Episode, RunLog
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.problem import Action, Snapshot, decode
 from trimtab.gpu_scheduling.simulator import events, replay
+from trimtab.gpu_scheduling.simulator.by_address import WITHOUT_COMPILER
 from trimtab.gpu_scheduling.simulator.compiling import (
     cache_folder,
+    called_from_python,
     compiled,
     fingerprint,
     is_importable,
     specialise,
 )
-from trimtab.gpu_scheduling.simulator.looking import look_from_python
+from trimtab.gpu_scheduling.simulator.looking import look
 from trimtab.gpu_scheduling.simulator.state import (
     BUSY,
     COST,
@@ -39,21 +42,28 @@ from trimtab.gpu_scheduling.simulator.state import (
     PENDING_ROW,
     RUNNING,
     RUNNING_ROW,
+    SEED,
     STRANDED,
+    TIME_LIMIT,
     UNSEEN,
     State,
     grow,
     grow_log,
     new_state,
 )
-from trimtab.gpu_scheduling.simulator.tables import Tables, alone_ms, make_tables
+from trimtab.gpu_scheduling.simulator.tables import Tables, alone_ms, make_tables, nominal_speeds
 from trimtab.gpu_scheduling.workload import Workload
 
-__all__ = ["Simulator", "is_compiled", "simulate"]
+__all__ = ["NeverEnds", "Simulator", "is_compiled", "simulate"]
 
 FIRST_SLOTS = 64
 """Jobs a new window has room for; it doubles whenever more are in the system at once."""
+_NO_MACHINES = np.zeros(0, np.int64)
 _FREE_TOTAL_MILLI = Snapshot._fields.index("free_total_milli")
+
+
+class NeverEnds(TrimtabError):
+    """Jobs were not done when every one of them could have run alone, one after the other, and more."""
 
 
 class Simulator:
@@ -80,6 +90,8 @@ class Simulator:
         self._state: State | None = None
         self._tables: Tables | None = None
         self._workload: Workload | None = None
+        self._row: Any = None
+        self._job_count = 0
         self._views: list[Any] | None = None
         self._status = events.FINISHED
         self._reward = 0
@@ -91,13 +103,15 @@ class Simulator:
             self._state = new_state(
                 self._tables, slots=min(FIRST_SLOTS, workload.job_count), logged=self._record_runs
             )
+            self._row = replay.row_of(self._state, self._tables)
             self._workload = workload
+            self._job_count = workload.job_count
         self._seed = seed
         self._reward = 0
         self._views = None
-        with np.errstate(over="ignore"):
-            events.reset(self._running_state, self.tables, seed, self._time_limit_ms)
-            self._status = events.advance(self._running_state, self.tables)
+        self._running_state.scalar[SEED] = seed
+        self._running_state.scalar[TIME_LIMIT] = self._time_limit_ms
+        self._ask_engine(replay.BEGIN)
         self._settle()
         self._take_reward()
         self._running_state.scalar[LAST_DECISION] = self._running_state.scalar[NOW]
@@ -121,18 +135,19 @@ class Simulator:
         """What may be known now; views that change with the next step."""
         state = self._running_state
         if self._views is None:
-            self._views = list(look_from_python(state, self.tables))
-        scalar, views = state.scalar, self._views
+            self._views = list(look(state, self.tables))
+        # One list of all numbers is made in the time of three of them; a list of views is changed and copied
+        # in a third of the time that `_replace` takes.
+        scalar, views = state.scalar.tolist(), self._views
         pending, running = scalar[PENDING], scalar[RUNNING]
-        # A list is changed and copied in a third of the time that `_replace` takes.
         views[:5] = (
-            int(scalar[NOW]),
-            bool(running > 0 or scalar[NEXT_ARRIVAL] < len(self.tables.jobs)),
-            int(scalar[UNSEEN]),
+            scalar[NOW],
+            running > 0 or scalar[NEXT_ARRIVAL] < self._job_count,
+            scalar[UNSEEN],
             state.lists[PENDING_ROW, :pending],
             state.lists[RUNNING_ROW, :running],
         )
-        views[_FREE_TOTAL_MILLI] = int(scalar[FREE_MILLI])
+        views[_FREE_TOTAL_MILLI] = scalar[FREE_MILLI]
         return Snapshot._make(views)
 
     @property
@@ -150,22 +165,18 @@ class Simulator:
     def ended(self) -> bool:
         return self._status in (events.FINISHED, events.TRUNCATED)
 
+    @property
+    def truncated(self) -> bool:
+        return self._status == events.TRUNCATED
+
     def step(self, action: Action) -> Transition[Snapshot]:
         """Answer the present question; runs to the next one. What may not be done is refused."""
-        state = self._running_state
         if self.ended:
             raise ActionError("the episode has ended; call reset(workload, seed) to begin another")
-        verb, job, machines, gpu = action
-        with np.errstate(over="ignore"):
-            self._status = replay.step(state, self.tables, verb, job, machines, gpu)
-        if self._status == events.ILLEGAL:
-            self._status = events.DECIDE
-            decode(self.snapshot, action)
-            raise ActionError(f"{action} is refused at {self.snapshot.now_ms} ms; see problem.decode")
-        self._settle()
-        now = int(self._running_state.scalar[NOW])
-        elapsed_ms = now - int(self._running_state.scalar[LAST_DECISION])
-        self._running_state.scalar[LAST_DECISION] = now
+        self._answer(action)
+        scalar = self._running_state.scalar
+        elapsed_ms = int(scalar[NOW] - scalar[LAST_DECISION])
+        scalar[LAST_DECISION] = scalar[NOW]
         return Transition(
             snapshot=self.snapshot,
             reward=self._take_reward(),
@@ -173,6 +184,24 @@ class Simulator:
             truncated=self._status == events.TRUNCATED,
             elapsed_ms=elapsed_ms,
         )
+
+    def _answer(self, action: Action) -> None:
+        verb, job, machines, gpu = action
+        self._ask_engine(replay.ANSWER, verb, job, np.asarray(machines, np.int64), gpu)
+        if self._status == events.ILLEGAL:
+            self._status = events.DECIDE
+            decode(self.snapshot, action)
+            raise ActionError(f"{action} is refused at {self.snapshot.now_ms} ms; see problem.decode")
+        self._settle()
+
+    def _ask_engine(
+        self, task: int, verb: int = 0, job: int = 0, machines: Any = _NO_MACHINES, gpu: int = 0
+    ) -> None:
+        if WITHOUT_COMPILER:
+            with np.errstate(over="ignore"):
+                self._status = replay.ask_engine(self._row, task, verb, job, machines, gpu)
+        else:
+            self._status = replay.ask_engine(self._row, task, verb, job, machines, gpu)
 
     def ask_when_something_happens(self) -> None:
         """No more questions, until the next `reset`, only because time has gone by."""
@@ -187,7 +216,7 @@ class Simulator:
         while not self.ended:
             try:
                 with np.errstate(over="ignore"):
-                    self._status = function(self._running_state, self.tables, self._status, rule.table)
+                    self._status = function(self._row, self._status, rule.table)
             except NumbaError as problem:
                 reason = str(problem).strip().splitlines()[0]
                 raise TrimtabError(
@@ -200,6 +229,12 @@ class Simulator:
                     "step through with Simulator.step to see which"
                 )
             self._settle()
+        self._take_reward()
+
+    def play_in_python(self, decide: Callable[[Snapshot], Action]) -> None:
+        """Let a Python function answer all questions that are left."""
+        while self._status == events.DECIDE:
+            self._answer(decide(self.snapshot))
         self._take_reward()
 
     def episode(self, policy: str) -> Episode:
@@ -235,9 +270,9 @@ class Simulator:
         while self._status in (events.NEED_SLOTS, events.NEED_LOG):
             state = self._running_state
             self._state = grow(state) if self._status == events.NEED_SLOTS else grow_log(state)
+            self._row = replay.row_of(self._state, self.tables)
             self._views = None
-            with np.errstate(over="ignore"):
-                self._status = events.advance(self._state, self.tables)
+            self._ask_engine(replay.GO_ON)
 
     def _take_reward(self) -> int:
         """Minus the cost since the last call."""
@@ -262,17 +297,41 @@ def simulate(
     >>> bool(episode.reward == -episode.jct_ms.sum())
     True
     """
-    simulator = Simulator(cluster, record_runs=record_runs)
-    snapshot = simulator.reset(workload, seed)
+    limit_ms = _long_enough_ms(workload, cluster)
+    simulator = Simulator(cluster, time_limit_ms=limit_ms, record_runs=record_runs)
+    simulator.reset(workload, seed)
     if isinstance(policy, Rule):
         simulator.play(policy)
     else:
         _check_information(policy, cluster)
         if not getattr(policy, "timed", True):
             simulator.ask_when_something_happens()
-        while not simulator.ended:
-            snapshot = simulator.step(policy.decide(snapshot)).snapshot
+        simulator.play_in_python(policy.decide)
+    if simulator.truncated:
+        raise NeverEnds(
+            f"{policy.name}, seed {seed}: jobs are not done after {limit_ms / 3_600_000:,.0f} hours, enough "
+            "for each to run alone; they displace each other for ever (a longer min_run_s helps), or are "
+            "never started"
+        )
     return simulator.episode(policy.name)
+
+
+def _long_enough_ms(workload: Workload, cluster: Cluster) -> int:
+    """By when all jobs would be done one after the other, on the slowest machine and with many pauses.
+
+    After the last arrival; contention and spread are the worst there can be, noise and drift at four times
+    their deviations, and that time is doubled. Each job may wait a hundred times for the next question, and
+    lose a checkpoint as often.
+    """
+    slowest = nominal_speeds(workload, cluster.machine_table).min() * np.exp(
+        -4 * (cluster.noise + cluster.drift)
+    )
+    crowd = 1 + cluster.contention * workload.sensitivity.max() ** 2
+    spread = 1 + cluster.communication * workload.communication.max() * (1 + cluster.across_racks)
+    at_work_ms = 2 * workload.duration_ms.sum(dtype=np.float64) * crowd * spread / slowest
+    pause_s = cluster.heartbeat_s + cluster.round_s + max(cluster.checkpoint_s, cluster.large_checkpoint_s)
+    pauses_ms = 100_000.0 * pause_s * workload.job_count
+    return int(min(workload.arrival_ms[-1] + at_work_ms + pauses_ms, float(NEVER)))
 
 
 def _check_information(policy: Any, cluster: Cluster) -> None:
@@ -313,4 +372,4 @@ def _player(order: Any, placement: Any, discipline: Any) -> Any:
     cached = all(is_importable(part) for part in parts)
     replacements = {"priority": compiled(order), "place": compiled(placement)}
     rule = specialise(discipline, replacements, label, cached=cached)
-    return specialise(replay.play, {"decide": rule}, label, cached=cached)
+    return called_from_python(specialise(replay.play, {"decide": rule}, label, cached=cached))

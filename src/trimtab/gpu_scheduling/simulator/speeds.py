@@ -38,49 +38,54 @@ def draw_noise(s: State, t: Tables, job: int) -> float:
 @inlined
 def current_rate(s: State, t: Tables, slot: int) -> float:
     """Work done in a millisecond."""
-    kind = s.slots["kind"][slot]
-    sensitivity = s.slots["sensitivity"][slot]
+    held = s.slots[slot]
+    sensitivity = held["sensitivity"]
     slowest = math.inf
-    part = s.slots["first_part"][slot]
-    while part != NOWHERE:
-        machine = s.parts["machine"][part]
-        others = s.machines["load"][machine] - sensitivity * s.parts["milli"][part]
-        contention = t.contention * (sensitivity / 1000.0) * (others / 1e6) / t.machines["gpus"][machine]
-        speed = t.nominal[kind, machine] * s.machines["drift_factor"][machine] / (1.0 + contention)
+    place = held["first_part"]
+    while place != NOWHERE:
+        part = s.parts[place]
+        here = s.machines[part["machine"]]
+        others = here["load"] - sensitivity * part["milli"]
+        gpus = t.machines[part["machine"]]["gpus"]
+        contention = t.contention * (sensitivity / 1000.0) * (others / 1e6) / gpus
+        speed = t.nominal[held["kind"], part["machine"]] * here["drift_factor"] / (1.0 + contention)
         slowest = min(slowest, speed)
-        part = s.parts["next_part"][part]
-    return slowest / s.slots["slowing"][slot] * s.slots["noise"][slot]
+        place = part["next_part"]
+    return slowest / held["slowing"] * held["noise"]
 
 
 @inlined
 def set_rate(s: State, t: Tables, slot: int) -> bool:
     """Compute a job's rate anew; says whether it changed. What it did so far is settled first."""
+    held = s.slots[slot]
     rate = current_rate(s, t, slot)
-    if rate == s.slots["rate"][slot]:
+    if rate == held["rate"]:
         return False
     now = s.scalar[NOW]
-    s.slots["done_ms"][slot] += s.slots["rate"][slot] * (now - s.slots["since_ms"][slot])
-    s.slots["since_ms"][slot] = now
-    s.slots["rate"][slot] = rate
-    left = s.slots["work_ms"][slot] - s.slots["done_ms"][slot]
-    s.slots["end_ms"][slot] = now + max(1, np.int64(math.ceil(left / rate)))
+    held["done_ms"] += held["rate"] * (now - held["since_ms"])
+    held["since_ms"] = now
+    held["rate"] = rate
+    left = held["work_ms"] - held["done_ms"]
+    held["end_ms"] = now + max(1, np.int64(math.ceil(left / rate)))
     return True
 
 
 @jit
 def rate_neighbours(s: State, t: Tables, first_part: int, apart_from: int) -> None:
     """New rates for all other jobs on the machines of some parts."""
-    part = first_part
-    while part != NOWHERE:
-        neighbour = s.machines["first_part"][s.parts["machine"][part]]
+    now = s.scalar[NOW]
+    place = first_part
+    while place != NOWHERE:
+        part = s.parts[place]
+        neighbour = s.machines[part["machine"]]["first_part"]
         while neighbour != NOWHERE:
-            slot = s.parts["slot"][neighbour]
+            slot = s.parts[neighbour]["slot"]
             # One that is due at this very moment ends at it, whoever else does.
-            due = s.slots["end_ms"][slot] == s.scalar[NOW]
+            due = s.slots[slot]["end_ms"] == now
             if slot != apart_from and not due and set_rate(s, t, slot):
                 heap.moved(s, slot, s.scalar[RUNNING])
-            neighbour = s.parts["next_here"][neighbour]
-        part = s.parts["next_part"][part]
+            neighbour = s.parts[neighbour]["next_here"]
+        place = part["next_part"]
 
 
 @inlined
@@ -94,10 +99,10 @@ def start_drift(s: State, t: Tables) -> None:
     """The speeds at which machines begin."""
     for machine in range(len(s.machines)):
         if t.drift == 0.0:
-            s.machines["drift_factor"][machine] = 1.0
+            s.machines[machine]["drift_factor"] = 1.0
         else:
-            s.machines["drift"][machine] = t.drift * drift_luck(s, machine)
-            s.machines["drift_factor"][machine] = math.exp(s.machines["drift"][machine])
+            s.machines[machine]["drift"] = t.drift * drift_luck(s, machine)
+            s.machines[machine]["drift_factor"] = math.exp(s.machines[machine]["drift"])
 
 
 @jit
@@ -106,9 +111,9 @@ def drift(s: State, t: Tables) -> None:
     s.scalar[DRIFT_STEP] += 1
     fresh = math.sqrt(1.0 - t.drift_kept * t.drift_kept) * t.drift
     for machine in range(len(s.machines)):
-        left = t.drift_kept * s.machines["drift"][machine]
-        s.machines["drift"][machine] = left + fresh * drift_luck(s, machine)
-        s.machines["drift_factor"][machine] = math.exp(s.machines["drift"][machine])
+        left = t.drift_kept * s.machines[machine]["drift"]
+        s.machines[machine]["drift"] = left + fresh * drift_luck(s, machine)
+        s.machines[machine]["drift_factor"] = math.exp(s.machines[machine]["drift"])
     for place in range(s.scalar[RUNNING]):
         slot = s.lists[RUNNING_ROW, place]
         if set_rate(s, t, slot):

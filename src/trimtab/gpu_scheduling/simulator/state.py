@@ -5,6 +5,7 @@
     parts     [ p0 p1 ... ]         instances of one job on one machine; linked by job and by machine
     shares    [ h0 h1 ... ]         a share of a GPU held by a part; linked by part
     machines  [ m0 m1 ... ]         what is free there, and the head of its list of parts
+    free_milli [ f0 f1 ... ]        thousandths free of the GPUs of each machine together
     gpu_free  [ g g g g | g g ... ] thousandths free of each GPU, machine after machine
 
 The heap holds the running jobs by (end, start number). Empty parts and shares are linked into lists of their
@@ -18,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.gpu_scheduling.simulator.tables import Tables, record
+from trimtab.gpu_scheduling.simulator.tables import PREDICTED, Tables, record
 
-__all__ = ["State", "grow", "grow_log", "new_state"]
+__all__ = ["ARRAYS", "State", "grow", "grow_log", "new_state"]
 
 # Positions in `State.scalar`.
 (
@@ -60,7 +61,7 @@ NOWHERE = np.int64(-1)
 
 SLOT = record(
     "job_id arrival_ms instances gpu_milli cpu_milli memory_mib allowed_types user group kind sensitivity"
-    " started_ms attained_ms since_ms preemptions first_part end_ms start_number heap_place size_class",
+    " started_ms attained_ms since_ms preemptions first_part end_ms start_number heap_place",
     floats="communication expected_ms work_ms done_ms done_at_start rate noise"
     " slowing"  # 1 + what it loses by being spread
     " nominal"  # rate of this stay without contention, drift and noise
@@ -69,7 +70,7 @@ SLOT = record(
 PART = record("slot machine instances milli next_part next_here previous_here first_share", words="gpu_mask")
 SHARE = record("gpu next_share")
 MACHINE_STATE = record(
-    "free_gpus free_milli free_cpu_milli free_memory_mib load jobs first_part order",
+    "free_gpus free_cpu_milli free_memory_mib load jobs first_part order",
     floats="observed observed_speed drift drift_factor score",
 )
 RESULT = record("first_start_ms completion_ms run_ms preemptions", floats="fee")
@@ -88,10 +89,28 @@ class State(NamedTuple):
     parts: Records
     shares: Records
     machines: Records
+    free_milli: NDArray[np.int64]  # by machine; apart, because rules look through all of it
     gpu_free: NDArray[np.int64]
-    seen: NDArray[np.int64]  # [groups + 64 + 1, 2]: count and total run time of finished jobs
+    seen: NDArray[np.int64]  # [groups + 64 + 1, 2], for predictions: count and run time of finished jobs
     results: Records  # by job of the workload
     log: Records  # empty unless asked for
+
+
+ARRAYS: dict[str, tuple[Any, int]] = {
+    "scalar": (np.int64, 1),
+    "fee": (np.float64, 1),
+    "slots": (SLOT, 1),
+    "lists": (np.int64, 2),
+    "parts": (PART, 1),
+    "shares": (SHARE, 1),
+    "machines": (MACHINE_STATE, 1),
+    "free_milli": (np.int64, 1),
+    "gpu_free": (np.int64, 1),
+    "seen": (np.int64, 2),
+    "results": (RESULT, 1),
+    "log": (LOG, 1),
+}
+"""What each array of a state holds, and its dimensions."""
 
 
 def new_state(tables: Tables, *, slots: int, logged: bool = False) -> State:
@@ -104,8 +123,9 @@ def new_state(tables: Tables, *, slots: int, logged: bool = False) -> State:
         parts=np.zeros(tables.part_room, PART),
         shares=np.zeros(tables.part_room, SHARE),
         machines=np.zeros(len(tables.machines), MACHINE_STATE),
+        free_milli=np.zeros(len(tables.machines), np.int64),
         gpu_free=np.zeros(tables.total_gpus, np.int64),
-        seen=np.zeros((tables.group_count + 65, 2), np.int64),
+        seen=np.zeros((tables.group_count + 65 if tables.information == PREDICTED else 0, 2), np.int64),
         results=np.zeros(len(tables.jobs), RESULT),
         log=np.zeros(4 * tables.part_room if logged else 0, LOG),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,11 @@ from trimtab.gpu_scheduling.cluster import Cluster, MachineTable
 from trimtab.gpu_scheduling.workload import Workload
 from trimtab.gpu_scheduling.workload.jobs import WHOLE, typical_demands
 
-__all__ = ["Tables", "alone_ms", "make_tables", "misfits", "record"]
+__all__ = ["ARRAYS", "NUMBERS", "Tables", "alone_ms", "make_tables", "misfits", "nominal_speeds", "record"]
 
 MILLISECONDS = 1000
+PREDICTED, ORACLE = 1, 2
+"""What is told of durations; 0: nothing."""
 
 
 def record(integers: str, *, floats: str = "", words: str = "") -> np.dtype[np.void]:
@@ -25,7 +27,7 @@ def record(integers: str, *, floats: str = "", words: str = "") -> np.dtype[np.v
 
 JOB = record(
     "arrival_ms duration_ms instances gpu_milli cpu_milli memory_mib allowed_types user group kind"
-    " sensitivity size_class",
+    " sensitivity size_class group_place",
     floats="communication",
 )
 TYPICAL = record("gpu_milli cpu_milli memory_mib allowed_types", floats="share")
@@ -51,9 +53,24 @@ class Tables(NamedTuple):
     large_checkpoint_ms: float
     round_ms: int
     heartbeat_ms: int
-    information: int  # 0 none, 1 predicted, 2 oracle
+    information: int  # 0, PREDICTED or ORACLE
     total_gpus: int
     part_room: int  # parts (and shares of GPUs) that can be in use at once
+
+
+ARRAYS: dict[str, tuple[Any, int]] = {
+    "jobs": (JOB, 1),
+    "machines": (MACHINE, 1),
+    "nominal": (np.float64, 2),
+    "typical": (TYPICAL, 1),
+}
+"""What each array holds, and its dimensions."""
+NUMBERS: dict[str, Any] = {
+    name: {int: np.int64, float: np.float64}[kind]
+    for name, kind in get_type_hints(Tables).items()
+    if name not in ARRAYS
+}
+"""All others, and their types."""
 
 
 def make_tables(workload: Workload, cluster: Cluster) -> Tables:
@@ -71,6 +88,7 @@ def make_tables(workload: Workload, cluster: Cluster) -> Tables:
     for name in ("arrival_ms", "duration_ms", "instances", "gpu_milli", "cpu_milli", "memory_mib", "user"):
         jobs[name] = getattr(workload, name)
     jobs["group"], jobs["kind"] = workload.group, workload.kind
+    groups, jobs["group_place"] = np.unique(workload.group, return_inverse=True)
     jobs["communication"] = workload.communication
     jobs["sensitivity"] = np.round(workload.sensitivity * 1000).astype(np.int64)
     jobs["allowed_types"] = _allowed(workload, machines)
@@ -82,9 +100,9 @@ def make_tables(workload: Workload, cluster: Cluster) -> Tables:
     return Tables(
         jobs=jobs,
         machines=_machine_records(machines),
-        nominal=_nominal(workload, machines),
+        nominal=nominal_speeds(workload, machines),
         typical=_typical(workload, machines),
-        group_count=int(workload.group.max()) + 1,
+        group_count=len(groups),
         contention=cluster.contention,
         communication=cluster.communication,
         across_racks=cluster.across_racks,
@@ -130,7 +148,7 @@ def _allowed(workload: Workload, machines: MachineTable) -> NDArray[np.int64]:
     return np.where(workload.allowed_types == 0, every, found)
 
 
-def _nominal(workload: Workload, machines: MachineTable) -> NDArray[np.float64]:
+def nominal_speeds(workload: Workload, machines: MachineTable) -> NDArray[np.float64]:
     """[kinds, machines]: speed alone, as the workload tells for a kind of job, else that of the machine."""
     speed = np.tile(machines.speed, (len(workload.kind_names), 1))
     own = machines.speed / np.array([one.speed for one in machines.types])[machines.gpu_type]
@@ -140,7 +158,7 @@ def _nominal(workload: Workload, machines: MachineTable) -> NDArray[np.float64]:
             told = workload.kind_speed[:, column, None]
             of_type = machines.gpu_type == names.index(name)
             speed = np.where(of_type & ~np.isnan(told), told * own, speed)
-    return speed
+    return np.ascontiguousarray(speed)
 
 
 def _room(workload: Workload, machines: MachineTable) -> NDArray[np.int64]:
@@ -204,7 +222,7 @@ def alone_ms(workload: Workload, cluster: Cluster) -> NDArray[np.int64]:
     chosen = workload.chosen(np.sort(first))
     rank = np.argsort(np.argsort(first))
     room = _room(chosen, machines)
-    nominal = _nominal(workload, machines)[chosen.kind]
+    nominal = nominal_speeds(workload, machines)[chosen.kind]
     on_one = np.where(room >= chosen.instances[:, None], nominal, 0.0).max(axis=1)[rank][same]
     on_any = np.where(room > 0, nominal, 0.0).max(axis=1)[rank][same]
     spread = on_any / (1.0 + cluster.communication * workload.communication)

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.errors import WorkloadError
-from trimtab.core.randomness import exponential, split, uniform
-from trimtab.gpu_scheduling.workload.jobs import WHOLE, Workload, make_workload
+from trimtab.core.randomness import exponential, hash_counters, split, uniform
+from trimtab.gpu_scheduling.workload.jobs import GROUP_BITS, WHOLE, Workload, make_workload
 from trimtab.rates.chance import interpolated, normal
 
 __all__ = [
@@ -211,6 +211,12 @@ class GeneratedJobs:
     def _crowd(self) -> _Crowd:
         return _Crowd.of(self.statistics, split(self.seed, "crowd"))
 
+    @cached_property
+    def _keys(self) -> Integers:
+        """Of the groups; those of another world are others."""
+        words = hash_counters(split(self.seed, self.statistics.name), np.arange(self.statistics.groups))
+        return (words >> np.uint64(64 - GROUP_BITS)).astype(np.int64)
+
     def _as_workload(
         self, group: Integers, duration_ms: Integers, gpus: Integers, part: Integers, seed: int
     ) -> Workload:
@@ -225,7 +231,7 @@ class GeneratedJobs:
             cpu_milli=told.cpu_milli,
             memory_mib=told.memory_mib,
             user=self._crowd.user[group],
-            group=group,
+            group=self._keys[group],
             sensitivity=np.round(_between(told.sensitivity, self._crowd.sensitivity[group]), 3),
             communication=np.round(_between(told.communication, self._crowd.communication[group]), 4),
             source=f"gpu/{told.name}",

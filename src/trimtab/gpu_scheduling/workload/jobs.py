@@ -14,6 +14,7 @@ from trimtab.core.array_file import Provenance, load_arrays, save_arrays
 from trimtab.core.errors import WorkloadError
 
 __all__ = [
+    "GROUP_BITS",
     "WHOLE",
     "Provenance",
     "Workload",
@@ -27,6 +28,8 @@ FORMAT = "trimtab-gpu-workload"
 VERSION = 1
 WHOLE = 1000
 """Thousandths of a GPU in a GPU."""
+GROUP_BITS = 48
+"""Keys of groups are below 2 to this power."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -53,7 +56,7 @@ class Workload:
     memory_mib: Integers  # of one instance
     allowed_types: Integers  # bit t: may run on type_names[t]; 0: on any
     user: Integers
-    group: Integers  # jobs that resemble each other (same user and name); durations are predicted by group
+    group: Integers  # key of jobs that resemble each other (same user and name), the same in every workload
     kind: Integers  # row of `kind_speed`
     sensitivity: Floats  # how much the job suffers from, and causes, contention on a machine; usual: 1
     communication: Floats  # share of time lost when spread over machines

@@ -45,6 +45,7 @@ __all__ = [
     "jobs_in_a_row",
     "mean_gap_ms",
     "part_of",
+    "past_jobs",
     "training_jobs",
     "with_unknown_filled",
 ]
@@ -158,6 +159,18 @@ def draw_workload(settings: WorkloadSettings, *, gpus: float, seed: int, part: P
         jobs = jobs.arriving(stream(settings.jobs, mean_gap_ms=gap_ms, seed=split(seed, "arrivals")))
     told = {**jobs.provenance.settings, **settings_told}
     return replace(jobs, provenance=replace(jobs.provenance, settings=told))
+
+
+def past_jobs(settings: WorkloadSettings, *, made_up: int = 20_000) -> Workload:
+    """What a cluster has seen before: the whole training part of a trace, or so many made-up jobs.
+
+    >>> past_jobs(WorkloadSettings(), made_up=50).job_count
+    50
+    """
+    source = _prepared(settings)
+    if isinstance(source, GeneratedJobs):
+        return source.draw(made_up, seed=split(0, "past"))
+    return part_of(source, "training")
 
 
 def mean_gap_ms(source: Source, settings: WorkloadSettings, *, gpus: float, part: Part = "all") -> float:

@@ -1,0 +1,193 @@
+"""The compact agents: where they start, what they are made of, and how they are trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from trimtab.core.bundle import load_bundle, save_bundle
+from trimtab.core.errors import BundleError, SettingsError
+from trimtab.gpu_scheduling import Cluster, MachineGroup, make_policy, simulate
+from trimtab.gpu_scheduling.das.compact import (
+    compact_bundle,
+    compact_policy,
+    first_numbers,
+    rule_of,
+    widths,
+)
+from trimtab.gpu_scheduling.das.experience import AGES, MEASURES, gathered, no_experience
+from trimtab.gpu_scheduling.das.scoring import (
+    DEMAND_FEATURES,
+    JOB_FEATURES,
+    MACHINE_FEATURES,
+    job_features,
+    order_size,
+)
+from trimtab.gpu_scheduling.das.task import DasSettings, DasTask, check_settings
+from trimtab.gpu_scheduling.das.training import SCORE, train_das
+from trimtab.gpu_scheduling.heuristics.rule import Rule
+from trimtab.gpu_scheduling.simulator.simulator import Simulator
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload
+from trimtab.learning.evolution import EvolutionSettings
+
+CLUSTER = Cluster(machines=(MachineGroup(count=3, gpus=4), MachineGroup(count=2, gpus=4, speed=0.7, rack=1)))
+
+KNOWS_NOTHING = rule_of(first_numbers(preemptive=False, seed=0), no_experience(), preemptive=False)
+
+
+def jobs(count: int = 40, seed: int = 3):
+    return draw_workload(WorkloadSettings(jobs=count), gpus=20.0, seed=seed)
+
+
+def test_with_nothing_learned_experience_decides():
+    """Where it knows every duration, it does as a rule that is told them: least expected GPU time first."""
+    workload = jobs()
+    alone = replace(workload, group=np.arange(workload.job_count))
+    numbers = first_numbers(preemptive=False, seed=5)
+    place = numbers[order_size() :][: len(MACHINE_FEATURES)]
+    place[:] = 0.0
+    place[MACHINE_FEATURES.index("speed alone")] = 1.0
+    place[MACHINE_FEATURES.index("crowd")] = -2.0
+    numbers[-len(DEMAND_FEATURES)] = -50.0
+    knowing = replace(gathered([alone]), classes=exact(alone))
+    ours = simulate(alone, rule_of(numbers, knowing, preemptive=False), CLUSTER, seed=1)
+    told = CLUSTER.model_copy(update={"information": "oracle"})
+    theirs = simulate(alone, make_policy("qssf+fast"), told, seed=1)
+    assert np.array_equal(ours.completion_ms, theirs.completion_ms)
+
+
+def exact(workload) -> np.ndarray:
+    """What a class of one job tells if it leans on nothing."""
+    rest = np.log(workload.duration_ms / 1000)
+    return np.broadcast_to(rest[:, None, None], (len(rest), MEASURES, AGES)).copy()
+
+
+def test_fresh_agents_wait_as_the_patient_rule_does():
+    """The same order and placement, and the usual share of the best speed: whoever waits, waits alike."""
+    workload, calm = jobs(60), CLUSTER.model_copy(update={"contention": 0.0})
+    numbers = first_numbers(preemptive=False, seed=5)
+    place = numbers[order_size() :][: len(MACHINE_FEATURES)]
+    place[:] = 0.0
+    place[MACHINE_FEATURES.index("speed alone")] = 1.0
+    place[MACHINE_FEATURES.index("crowd")] = -2.0
+    numbers[JOB_FEATURES.index("rest expected")] = 0.0
+    numbers[-len(DEMAND_FEATURES)] = np.log(0.75)
+    ours, theirs, impatient = (
+        simulate(workload, policy, calm, seed=1)
+        for policy in (
+            rule_of(numbers, no_experience(), preemptive=False),
+            make_policy("smallest+fast+patient:patience_h=1000000,least_speed=0.75"),
+            make_policy("smallest+fast"),
+        )
+    )
+    assert np.array_equal(ours.completion_ms, theirs.completion_ms)
+    assert not np.array_equal(ours.completion_ms, impatient.completion_ms)
+
+
+def test_runs_the_same_compiled_and_as_plain_python():
+    workload = jobs(15)
+    numbers = first_numbers(preemptive=False, seed=1)
+    numbers += np.random.default_rng(2).normal(0, 0.5, len(numbers))
+    rule = rule_of(numbers, gathered([jobs(300, seed=4)]), preemptive=False)
+    compiled = simulate(workload, rule, CLUSTER)
+
+    class Plain:
+        name, needs_durations = "plain", False
+        decide = staticmethod(rule.decide)
+
+    assert np.array_equal(compiled.completion_ms, simulate(workload, Plain(), CLUSTER).completion_ms)
+
+
+def test_features_of_a_job_by_hand():
+    simulator = Simulator(CLUSTER)
+    seen = simulator.reset(jobs(5), seed=0)
+    job = int(seen.pending[0])
+    found = dict(zip(JOB_FEATURES, job_features(seen, job, KNOWS_NOTHING.table[0]), strict=True))
+    gpus = int(seen.instances[job]) * int(seen.gpu_milli[job]) / 1000
+    assert found["gpus"] == np.log2(gpus) / 4
+    # It has just come: it has not run or waited.
+    assert [found[name] for name in ("run time", "GPU time attained", "time waited", "runs", "rate")] == [
+        0
+    ] * 5
+    assert found["GPUs free"] == 1
+    assert found["jobs waiting"] == np.log(2) / 5
+    assert found["rest expected"] == found["quick rest expected"] == np.log(3600) / 10
+    assert found["communication"] == pytest.approx(10 * float(seen.communication[job]))
+
+
+def test_a_bundle_is_the_policy_again(tmp_path):
+    numbers = first_numbers(preemptive=True, seed=1)
+    known = gathered([jobs(300)])
+    bundle = compact_bundle("mine", numbers, known, preemptive=True, trained={}, scores={})
+    policy = compact_policy(load_bundle(save_bundle(tmp_path / "mine", bundle)))
+    assert isinstance(policy, Rule)
+    assert policy.table[0, : order_size()].tolist() == numbers[: order_size()].tolist()
+    assert policy.timed
+    assert policy.experience.jobs == 300
+    assert np.array_equal(policy.table[0, order_size() :], known.row)
+    with pytest.raises(BundleError, match="its numbers are not those of its agents"):
+        compact_policy(replace(bundle, tensors={"numbers": numbers[:-1]}))
+    tensors = {name: values for name, values in bundle.tensors.items() if name != "sizes"}
+    with pytest.raises(BundleError, match="its experience is not whole"):
+        compact_policy(replace(bundle, tensors=tensors))
+    with pytest.raises(BundleError, match="other features"):
+        compact_policy(replace(bundle, manifest={**bundle.manifest, "features": {"job": ["age"]}}))
+
+
+def test_numbers_and_widths_go_together():
+    for preemptive in (False, True):
+        numbers = first_numbers(preemptive=preemptive, seed=0)
+        assert numbers.shape == widths(preemptive=preemptive).shape
+        rest = 2 if preemptive else len(DEMAND_FEATURES)
+        assert len(numbers) == order_size() + len(MACHINE_FEATURES) + rest
+
+
+def settings(**changes) -> DasSettings:
+    small = {
+        "workload": WorkloadSettings(jobs=30),
+        "clusters": ("das-small",),
+        "sequences": 2,
+        "validation": 1,
+        "workers": 1,
+        "training": EvolutionSettings(iterations=2, pairs=2, validate_every=1),
+    }
+    return DasSettings(**{**small, **changes})
+
+
+def test_training_leaves_a_bundle_that_plays(tmp_path):
+    where = train_das(
+        settings(), tmp_path / "run", name="mine", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    bundle = load_bundle(where)
+    assert bundle.manifest["scores"][SCORE] > 0
+    policy = make_policy(str(tmp_path / "run"))
+    assert policy.name == str(tmp_path / "run")
+    assert simulate(jobs(), policy, CLUSTER).metrics()["mean_jct_min"] > 0
+
+
+def test_scores_are_over_the_rule_on_the_same_workloads():
+    """The score of a trial is the mean log of the same ratios whose geometric mean is reported."""
+    task = DasTask(settings(sequences=3, load_spread=0.0))
+    found = task.score(task.start)
+    assert found["score"] == pytest.approx(found["completion time on das-small"] * found["fee on das-small"])
+    assert 0.3 < found["score"] < 1.5
+    same = task.trial(np.stack([task.start, task.start]), 0)
+    assert same[0] == same[1] != 0
+
+
+def test_loads_differ_from_workload_to_workload():
+    plain, spread = (DasTask(settings(sequences=3, load_spread=share)) for share in (0.0, 0.3))
+    assert plain.trial(plain.start[None], 0) != spread.trial(spread.start[None], 0)
+
+
+def test_what_cannot_work_is_refused_early():
+    with pytest.raises(SettingsError, match="needs durations"):
+        check_settings(settings(rule="sjf+fast"))
+    other = compact_bundle(
+        "x", first_numbers(preemptive=True, seed=0), no_experience(), preemptive=True, trained={}, scores={}
+    )
+    with pytest.raises(SettingsError, match="preemptive is not False"):
+        DasTask(settings(), start=other)
