@@ -114,8 +114,11 @@ def of_size(size: str) -> list[Row]:
             rows.append(row(f"{name}: JCT / it", ratio(ours, theirs), bar, sure=bar < 1))
             rows.append(row(f"{name}: fee / it", ratio(ours, theirs, FEE), 1.0))
             for other, found in beside:
-                note = "" if "patient" in other else ", which is told predicted durations"
-                rows.append(told(f"{name}: JCT / {other}{note}", ratio(ours, found)))
+                if "patient" in other:
+                    rows.append(row(f"{name}: JCT / {other}", ratio(ours, found), 1.0))
+                else:
+                    note = "which is told predicted durations"
+                    rows.append(told(f"{name}: JCT / {other}, {note}", ratio(ours, found)))
     return rows
 
 
@@ -131,7 +134,7 @@ def transferred() -> list[Row]:
     rows = []
     traces = {
         "venus": ("gpu-jobs-csv", "helios_venus/helios_venus_gpu_jobs.csv.gz", 5_000),
-        "openb": ("openb-2023", "alibaba_gpu_v2023_openb/openb_pod_list_default.csv.gz", 2_000),
+        "openb": ("openb-2023", "alibaba_gpu_v2023_openb/openb_pod_list_default.csv.gz", 1_500),
     }
     for cluster_name, (source, path, jobs) in traces.items():
         file = Path(tempfile.mkdtemp()) / f"{cluster_name}.workload"
