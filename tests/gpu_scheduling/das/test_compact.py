@@ -141,7 +141,7 @@ def test_numbers_and_widths_go_together():
     for preemptive in (False, True):
         numbers = first_numbers(preemptive=preemptive, seed=0)
         assert numbers.shape == widths(preemptive=preemptive).shape
-        rest = 2 if preemptive else len(DEMAND_FEATURES)
+        rest = 4 if preemptive else len(DEMAND_FEATURES)
         assert len(numbers) == order_size() + len(MACHINE_FEATURES) + rest
 
 

@@ -29,8 +29,7 @@ WING, KIND = "gpu_scheduling", "das-compact"
 
 Floats = NDArray[np.float64]
 
-PATIENCE_UNIT_S = 60.0
-"""The last number counts the least run time before a job may be displaced in minutes."""
+MINUTE_S = 60.0
 FEATURES = {"job": list(JOB_FEATURES), "machine": list(MACHINE_FEATURES), "demand": list(DEMAND_FEATURES)}
 LARGEST_MARGIN, LARGEST_MINUTES = 50.0, 120.0
 
@@ -55,7 +54,8 @@ def first_numbers(*, preemptive: bool, seed: int) -> Floats:
     place[MACHINE_FEATURES.index("crowd")] = -3.0 if preemptive else -1.0
     place[MACHINE_FEATURES.index("crowd x GPUs free")] = 0.0 if preemptive else -4.0
     place[MACHINE_FEATURES.index("GPUs left free")] = -0.35
-    return np.concatenate([order, place, [0.25, 1.0] if preemptive else _first_demand()])
+    # Margin, minutes before a job may be displaced; log of the gain for which it moves, minutes before that.
+    return np.concatenate([order, place, [0.25, 1.0, 0.05, 5.0] if preemptive else _first_demand()])
 
 
 def _first_demand() -> Floats:
@@ -71,7 +71,7 @@ def widths(*, preemptive: bool) -> Floats:
     order = np.ones(order_size())
     order[features:].reshape(HIDDEN, features + 2)[:, : features + 1] = 0.0
     place = np.full(len(MACHINE_FEATURES), 0.5)
-    rest = np.full(2, 0.5) if preemptive else np.full(len(DEMAND_FEATURES), 0.2)
+    rest = np.array([0.5, 0.5, 0.05, 2.0]) if preemptive else np.full(len(DEMAND_FEATURES), 0.2)
     return np.concatenate([order, place, rest])
 
 
@@ -84,8 +84,9 @@ def rule_of(numbers: Floats, experience: Experience, *, preemptive: bool, name: 
     """
     order, place, rest = np.split(numbers, [order_size(), order_size() + len(MACHINE_FEATURES)])
     if preemptive:
-        margin = min(abs(float(rest[0])), LARGEST_MARGIN)
-        rest = np.array([margin, PATIENCE_UNIT_S * min(abs(float(rest[1])), LARGEST_MINUTES)])
+        margin, run, gain, stay = np.abs(rest)
+        run_s, stay_s = (MINUTE_S * min(minutes, LARGEST_MINUTES) for minutes in (run, stay))
+        rest = np.array([min(margin, LARGEST_MARGIN), run_s, np.exp(min(gain, 1.0)), max(stay_s, MINUTE_S)])
     return ScoredRule(
         name,
         learned_order,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from trimtab.gpu_scheduling.heuristics.displacing import first_victim, may_be_displaced
+from trimtab.gpu_scheduling.heuristics.moving import badly_placed
 from trimtab.gpu_scheduling.heuristics.queue import by_score_first
 from trimtab.gpu_scheduling.heuristics.reserving import (
     disturbs,
@@ -258,6 +259,9 @@ def preemptive(snapshot: Snapshot, parameters: Parameters) -> Action:
 
     Displaced are the last of those that have run for `min_run_s` and come after the first by `margin` (a
     share of its priority), as few as make room for it, and none where all of them would not.
+
+    When nobody can start and `move_gain` is not 0, a job that has run for `move_after_s` where it is and
+    would be faster elsewhere by more than that factor is stopped, to be placed anew.
     """
     margin, min_run_s = parameters[2, 0], parameters[2, 1]
     head, best, best_count, best_gpu = NOWHERE, NOWHERE, 0, NOWHERE
@@ -291,7 +295,8 @@ def preemptive(snapshot: Snapshot, parameters: Parameters) -> Action:
         if victim != NOWHERE:
             return preempt(victim, snapshot.machine_order[:0])
     if best == NOWHERE:
-        return hold(snapshot)
+        slow = badly_placed(snapshot, parameters[2, 2], parameters[2, 3])
+        return hold(snapshot) if slow == NOWHERE else preempt(slow, snapshot.machine_order[:0])
     if placed != best:
         best_count, best_gpu = place(snapshot, best, parameters[1])
     return start(best, snapshot.machine_order[:best_count], best_gpu)

@@ -52,6 +52,7 @@ _compiler = EngineCompiler(
                 "disciplines",
                 "displacing",
                 "fragments",
+                "moving",
                 "orders",
                 "placements",
                 "queue",
