@@ -223,18 +223,24 @@ def best_rack(snapshot: Snapshot, needed: int) -> int:
 
     `machine_score` is the room of each machine.
     """
+    machines = len(snapshot.gpus)
+    side_by_side = True
+    for machine in range(1, machines):
+        side_by_side &= snapshot.rack[machine - 1] <= snapshot.rack[machine]
     best = NOWHERE
     best_room = 0.0
     last = NOWHERE
-    for first in range(len(snapshot.gpus)):
+    for first in range(machines):
         rack = snapshot.rack[first]
         if snapshot.machine_score[first] == 0.0 or rack == last:
             continue
         last = rack
         room = 0.0
-        for machine in range(len(snapshot.gpus)):
+        for machine in range(first if side_by_side else 0, machines):
             if snapshot.rack[machine] == rack:
                 room += snapshot.machine_score[machine]
+            elif side_by_side:
+                break
         if best == NOWHERE or (best_room < needed and room > best_room) or needed <= room < best_room:
             best, best_room = rack, room
     return best
