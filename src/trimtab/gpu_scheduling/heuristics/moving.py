@@ -41,11 +41,12 @@ def rate_if_moved(snapshot: Snapshot, job: int) -> float:
     for machine in range(len(snapshot.gpus)):
         room[machine] = fits_on(snapshot, job, machine)
         speed[machine] = speed_beside_others(snapshot, job, machine, 0)
-    part = snapshot.first_part[job]
+    part: int = snapshot.first_part[job]
     while part != NOWHERE:
-        machine = snapshot.part_machine[part]
-        room[machine] += snapshot.part_instances[part]
-        speed[machine] = speed_beside_others(snapshot, job, machine, snapshot.part_instances[part])
+        holding: int = snapshot.part_machine[part]
+        instances: int = snapshot.part_instances[part]
+        room[holding] += instances
+        speed[holding] = speed_beside_others(snapshot, job, holding, instances)
         part = snapshot.next_part[part]
     best = 0.0
     for machine in range(len(snapshot.gpus)):
