@@ -29,7 +29,7 @@ def test_policies_lists_all_with_a_sentence(run: Callable) -> None:
 def test_policies_of_one_wing(run: Callable) -> None:
     assert {entry["wing"] for entry in run("policies", "stream", "--json").json} == {"stream"}
     assert "weighted-fair " not in run("policies", "stream").out
-    assert "disciplines: strict, backfill, easy" in run("policies", "gpu").out
+    assert "disciplines: strict, backfill, patient, easy" in run("policies", "gpu").out
 
 
 def test_workloads_lists_names_and_sources(run: Callable) -> None:

@@ -75,7 +75,7 @@ def test_settings_reach_the_row_of_their_part() -> None:
     expected = np.zeros((3, 8))
     expected[0, :2] = 3600, 0
     expected[1, :3] = 1, 0, 0.5
-    expected[2, :2] = 2, 300
+    expected[2, :4] = 2, 300, 0, 300
     np.testing.assert_array_equal(rule.table, expected)
     assert rule.name == "tiresias+fast+preemptive:threshold=3600,trust=0.5,margin=2"
 
