@@ -117,8 +117,8 @@ def of_size(size: str) -> list[Row]:
             ours = played(policy, workloads, cluster)
             name = f"{size}: {Path(policy).name.partition('-pai')[0]}"
             name += f", training seed {number}" if len(trained) > 1 else ""
-            rows.append(row(f"{name}: JCT / it", ratio(ours, theirs), bar, sure=bar < 1))
-            rows.append(row(f"{name}: fee / it", ratio(ours, theirs, FEE), 1.0))
+            rows.append(row(f"{name}: JCT / best rule", ratio(ours, theirs), bar, sure=bar < 1))
+            rows.append(row(f"{name}: fee / best rule", ratio(ours, theirs, FEE), 1.0))
             (rule, found), (informed, found_informed) = beside
             rows.append(row(f"{name}: JCT / {rule}", ratio(ours, found), 1.0))
             note = f"{informed}, which is told predicted durations"

@@ -55,7 +55,7 @@ STRONG_RULES = (
     "aged-smallest+fast:power=0.1,neighbours=2,tightness=0.3",
     "smallest+fast+patient:neighbours=2,tightness=0.3",
     "las+fast",
-    "las+fast:margin=0.25,min_run_s=60,neighbours=2,tightness=0.3,move_gain=1.05",
+    "las+fast:min_run_s=60,move_gain=1.05",
     "tiresias+fast:threshold=72000,min_run_s=60",
 )
 FORETELLING_RULES = (
