@@ -31,7 +31,7 @@ from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workl
 
 SIZES = ("das-small", "das-medium", "das-large")
 SEQUENCES, JOBS = range(70_000, 70_060), 2_000
-"""Drawn once everything was decided. Those from 50,000 on were looked at on the way, so they judge nothing."""
+"""Drawn once everything was decided; those from 50,000 on were looked at on the way, and judge nothing."""
 PLACED = tuple(f"neighbours={n},tightness={t}" for n in (0, 2, 4) for t in (0, 0.15, 0.3))
 GANG_RULES = (
     *(f"fifo+fast:{settings}" for settings in PLACED),
