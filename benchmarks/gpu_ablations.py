@@ -2,9 +2,9 @@
 
 Every scheduler of the table on the same 8 sequences of 600 later jobs of Alibaba's PAI, on 8, 10 and 13
 machines of four GPUs. The paper's rules wait strictly for their first job. Its agents are trained here as
-published (Gaussian scores, the paper's reward, nothing to begin from), each some seven minutes on one GPU:
-the dual agents alone (DA), with communication (+MC), with the random-walk Gaussian process (+RWGP), and with
-both. Heads and history are its figure 5; the usual here are 4 and 32.
+published (Gaussian scores, the paper's reward, nothing to begin from; some seven minutes, eight runs at once
+on one GPU): the dual agents alone (DA), with communication (+MC), with the random-walk Gaussian process
+(+RWGP), and with both. Heads and history are its figure 5; the usual here are 4 and 32.
 """
 
 from __future__ import annotations

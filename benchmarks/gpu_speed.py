@@ -153,7 +153,7 @@ def python_rows() -> list[Row]:
             seconds = seconds_of(lambda rule=rule, w=workload, c=cluster: simulate(w, rule, c))
             name = f"{told}, interference, a rule in plain Python with {words}: jobs/s"
             speed = workload.job_count / seconds
-            # Where jobs queue, three quarters of the time of the second are its own loops over the queue.
+            # Where jobs queue, most of the time of the second is its own loops over the queue.
             own = words == "loops" and "das-small" in told
             rows.append(Row(name, speed, "none", True) if own else at_least(name, speed, 16_000))
     return rows

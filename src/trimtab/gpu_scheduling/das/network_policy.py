@@ -116,7 +116,7 @@ class NetworkPolicy:
 
     needs_durations = False
     timed = False
-    """It sees how long jobs have waited."""
+    """As in training: whoever holds is asked again when a job comes or ends."""
 
     def __init__(self, bundle: Bundle) -> None:
         if (bundle.wing, bundle.kind) != (WING, KIND):
