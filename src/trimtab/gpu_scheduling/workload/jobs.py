@@ -146,7 +146,12 @@ class Workload:
         """Some of the jobs (a mask, a slice or positions in order); `settings` are noted."""
         where = np.arange(self.job_count)[places]  # pyright: ignore[reportCallIssue, reportArgumentType]
         if len(where) == 0:
-            raise WorkloadError(f"{self._source}: no jobs are left of {self.job_count}; widen the choice")
+            told = ", ".join(f"{name} = {value}" for name, value in settings.items() if value is not None)
+            by = f" by {told}" if told else ""
+            raise WorkloadError(
+                f"{self._source}: no jobs are left of {self.job_count}{by}; widen the choice, or enlarge the "
+                "cluster"
+            )
         parts: dict[str, Any] = {name: getattr(self, name)[where] for name in _BY_JOB}
         return replace(
             self,
