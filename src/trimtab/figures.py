@@ -96,10 +96,16 @@ def legend_above(axes: Axes, paper: Paper) -> None:
     )
 
 
-def panel_title(axes: Axes, name: str, paper: Paper, *, rise: float, size: float = 14) -> Annotation:
-    """The name of a policy above the left end of its panel, `rise` points up."""
+def panel_title(axes: Axes, name: str, paper: Paper, *, rise: float, room: float) -> Annotation:
+    """The name of a policy above the left end of its panel, `rise` points up.
+
+    A name that would take more than `room` points is written smaller, and a very long one is cut short.
+    """
+    # A bold letter is about 0.66 of its size wide.
+    size = min(max(room / (0.66 * max(len(name), 1)), 9.0), 14.0)
+    most = int(room / (0.66 * size))
     return axes.annotate(
-        name,
+        name if len(name) <= most else f"{name[: most - 1]}…",
         (0, 1),
         (0, rise),
         xycoords="axes fraction",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimtab.benchmark.compare import compare
+from trimtab.benchmark.compare import compare, line_up
 from trimtab.benchmark.gpu_scheduling.suites import (
     DasLargeSuite,
     DasMediumSuite,
@@ -19,11 +19,12 @@ from trimtab.benchmark.gpu_scheduling.suites import (
 from trimtab.benchmark.gpu_scheduling.wing import GPU, scenario_ground
 from trimtab.benchmark.suite import FIRST_TEST_SEED, SUITES
 from trimtab.benchmark.tune import tune
-from trimtab.benchmark.tuned import TunedValues
+from trimtab.benchmark.tuned import TunedValues, shipped_tuned_values
 from trimtab.core.errors import RegistryError, SettingsError
 from trimtab.core.settings import load_settings
 from trimtab.gpu_scheduling.cluster import Cluster
 from trimtab.gpu_scheduling.policies import make_policy
+from trimtab.gpu_scheduling.simulator.simulator import NeverEnds
 from trimtab.gpu_scheduling.workload import make_workload, save_workload
 
 SIZES = (DasSmallSuite, DasMediumSuite, DasLargeSuite)
@@ -96,7 +97,7 @@ def test_clusters_by_name_size_and_table(tmp_path: Path) -> None:
     assert capacity_gpus(mine) == pytest.approx(8 * 1.2 + 2 * 0.5)
     assert capacity_gpus(cluster_named("das-medium")) == 40
     with pytest.raises(SettingsError, match=r"no\.csv: cannot be read"):
-        cluster_named(str(tmp_path / "no.csv"))
+        _ = cluster_named(str(tmp_path / "no.csv")).machine_table
 
 
 def test_a_comparison_pairs_all_policies_on_the_same_jobs() -> None:
@@ -136,3 +137,60 @@ def test_a_file_of_other_jobs_or_machines_is_another_ground(tmp_path: Path) -> N
     (one, first), (two, second) = grounds
     assert one["digest"] != two["digest"] and first["table"] != second["table"]
     assert str(tmp_path) not in str(first)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_tuned_rules_of_a_suite_are_shipped_with_their_settings(kind: Any) -> None:
+    suite, known = kind.usual(), shipped_tuned_values()
+    tuned = [name.removesuffix(":tuned") for name in suite.policies if name.endswith(":tuned")]
+    assert {"smallest+fast", "las+fast"} <= set(tuned)
+    for name in tuned:
+        entry = known.find(name, suite, suite.scenarios()[0])
+        assert entry is not None and entry.training_seeds >= suite.training_seeds, name
+    contestants, notes = line_up(suite, ["fifo", "smallest+fast:tuned"], known)
+    assert [one.label for one in contestants] == ["fifo", "smallest+fast (tuned)"] and not notes
+    # With other jobs they are not: the usual settings play, and a note says so.
+    contestants, (note,) = line_up(small(kind), ["fifo", "smallest+fast:tuned"], known)
+    assert contestants[1].label == "smallest+fast" and "trimtab tune" in note
+
+
+def taking_turns(tmp_path: Path, **changes: Any) -> Any:
+    """Two equal jobs of ten minutes on one GPU; who is stopped loses seven minutes of work.
+
+    Least attained service with no margin stops whoever has run for `min_run_s`, usually five minutes.
+    """
+    jobs = make_workload([0] * 10, duration_ms=600_000, gpus=1)
+    save_workload(jobs, tmp_path / "turns.workload")
+    told = {
+        "workload.name": str(tmp_path / "turns.workload"),
+        "workload.jobs": 2,
+        "workload.arrivals": "batch",
+        "cluster.machines": [{"gpus": 1}],
+        "cluster.checkpoint_s": 420.0,
+    }
+    return small(**told, **changes)
+
+
+def test_a_comparison_says_who_displaces_jobs_for_ever(tmp_path: Path) -> None:
+    for_ever = "las:margin=0,min_run_s=1"
+    suite = taking_turns(tmp_path, policies=("fifo", for_ever))
+    with pytest.raises(
+        NeverEnds, match=f"{for_ever}, seed {FIRST_TEST_SEED}: .* displace each other"
+    ) as told:
+        compare(suite)
+    assert "\n" not in str(told.value)
+    assert compare(suite, policies=["fifo", "las:margin=0,min_run_s=600"]).results
+
+
+def test_settings_without_an_end_are_the_worst_in_tuning(tmp_path: Path) -> None:
+    suite = taking_turns(tmp_path)
+    scenario = suite.scenarios()[0]
+    ((ended,), (endless,)) = suite.play(
+        scenario, [0], [make_policy("fifo"), make_policy("las:margin=0,min_run_s=1")]
+    )
+    # Ten minutes and twenty.
+    assert ended.metrics()["mean_jct_min"] == 15.0
+    assert endless.metrics() == dict.fromkeys(ended.metrics(), np.inf)
+    found = tune("las", suite, scenario)
+    assert found.trials[-1].score == np.inf
+    assert found.best.score == 15.0

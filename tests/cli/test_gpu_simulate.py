@@ -40,6 +40,27 @@ def test_a_file_lies_between_a_named_cluster_and_flags(run: Callable, tmp_path: 
     assert (cluster["noise"], cluster["round_s"], cluster["machines"][0]["count"]) == (0.3, 60, 2)
 
 
+def test_a_model_that_is_not_known_is_declared_in_a_file(
+    run: Callable, refused: Callable, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.csv").write_text("machine,gpus,gpu_type\na,4,H900\n")
+    words = [
+        "simulate",
+        "gpu",
+        "--policy",
+        "fifo",
+        "--cluster",
+        "mine.csv",
+        "--most-gpus",
+        "4",
+        "--jobs",
+        "3",
+    ]
+    assert "mine.csv, line 2: GPU model 'H900' is not known; declare it in gpu_types" in refused(*words)
+    (tmp_path / "cluster.toml").write_text('[[gpu_types]]\nname = "H900"\nspeed = 3.0\n')
+    assert run(*words, "--settings", "cluster.toml", "--json").json["jobs"] == 3
+
+
 def test_a_trace_keeps_its_arrivals_and_says_what_is_left_out(run: Callable, tmp_path: Path) -> None:
     jobs = make_workload([0, 60_000, 90_000], duration_ms=[30_000, 60_000, 60_000], gpus=[1, 2, 40])
     save_workload(jobs, tmp_path / "mine.workload")

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.colors import to_rgba_array
 from tests.synthetic_episodes import episode
@@ -75,6 +76,16 @@ def test_the_gantt_marks_every_completion_and_names_policy_and_mean(
         texts = [text.get_text() for text in axes.texts]
         assert texts[0] == shown.policy
         assert f"{shown.jct_ms.mean() / 1000:.1f} s" in texts[1]
+
+
+def test_a_long_name_leaves_room_for_the_fact_beside_it() -> None:
+    long = replace(episode("fair"), policy="runs/" + "a-very-long-name-of-a-run-" * 6)
+    figure = drawing.gantt_figure([long])
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in figure.axes[0].texts]
+    assert len(boxes) == 2 and not boxes[0].overlaps(boxes[1])
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1
 
 
 def test_panels_share_their_time_axis(episodes: list[Episode]) -> None:

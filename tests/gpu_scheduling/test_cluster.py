@@ -114,11 +114,17 @@ def test_a_table_of_machines(tmp_path: Path) -> None:
         ("machine,gpus\na,4\n", "no column 'gpu_type'"),
         ("", "no column 'machine'"),
         ("machine,gpus,gpu_type\n", "no machines; give at least one line"),
-        ("machine,gpus,gpu_type\na,four,V100\n", "line 2: "),
-        ("machine,gpus,gpu_type\na,0,V100\n", "line 2: "),
-        ("machine,gpus,gpu_type\na,65,V100\n", "line 2: "),
-        ("machine,gpus,gpu_type\na,4,V100\na,4,V100\n", "machine 'a' stands there twice"),
-        ("machine,gpus,gpu_type\na,4,H900\n", "GPU model 'H900' is not known; declare it in gpu_types"),
+        ("machine,gpus,gpu_type\na,four,V100\n", 'line 2: gpus = "four": should be a valid integer'),
+        ("machine,gpus,gpu_type\na,0,V100\n", 'line 2: gpus = "0": .* allowed: integer, >= 1, <= 64'),
+        ("machine,gpus,gpu_type\na,65,V100\n", 'line 2: gpus = "65": .* allowed: integer, >= 1, <= 64'),
+        ("machine,gpus,gpu_type,speed\na,4,V100,nan\n", 'line 2: speed = "nan": should be a finite number'),
+        ("machine,gpus,gpu_type\na,4\n", "line 2: 2 cells where the header has 3; mend the line"),
+        ("machine,gpus,gpu_type\na,4,V100,9\n", "line 2: 4 cells where the header has 3; mend the line"),
+        ("machine,gpus,gpu_type\na,4,\n", "line 2: nothing in column 'gpu_type'; fill it in"),
+        ("machine,gpus,gpu_type,memory_gb\na,4,T4,9\n", "column 'memory_gb' is not known.*memory_gib"),
+        ("machine,gpus,gpu_type,gpus\na,4,T4,9\n", "column 'gpus' is not known, or there twice; remove it"),
+        ("machine,gpus,gpu_type\na,4,V100\na,4,V100\n", "line 3: machine 'a' .* twice, first in line 2"),
+        ("machine,gpus,gpu_type\na,4,H900\n", "line 2: GPU model 'H900' .*; declare it in gpu_types"),
     ],
 )
 def test_bad_tables(text: str, said: str, tmp_path: Path) -> None:
@@ -132,6 +138,13 @@ def test_bad_tables(text: str, said: str, tmp_path: Path) -> None:
 def test_a_missing_table(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.csv: cannot be read"):
         _ = Cluster(table=str(tmp_path / "nowhere.csv")).machine_table
+
+
+def test_a_table_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "machines.csv"
+    path.write_bytes(b"\xff\xfe\x00machine")
+    with pytest.raises(SettingsError, match=r"machines\.csv: is not text; give a CSV of machines"):
+        _ = Cluster(table=str(path)).machine_table
 
 
 def test_unknown_models_and_no_machines_are_refused_at_the_door() -> None:

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba_array
 from tests.gpu_scheduling.made_up_episodes import MINUTE_MS, made_up_episode
@@ -27,6 +28,26 @@ def test_an_svg_parses_and_is_the_same_twice(tmp_path: Path) -> None:
         draw_episodes([made_up_episode()], tmp_path / name)
     assert ElementTree.parse(tmp_path / "one.svg").getroot().tag.endswith("svg")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+PATIENT = "smallest+fast+patient:neighbours=2,tightness=0.3,least_speed=0.6"
+
+
+@pytest.mark.parametrize(
+    "name", ["fifo", "smallest+fast+patient", PATIENT, f"{PATIENT},{PATIENT[22:]}", 9 * PATIENT]
+)
+def test_titles_stay_on_the_page_and_apart(name: str) -> None:
+    figure = episodes_figure([made_up_episode(name), made_up_episode("fifo")])
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    page = figure.bbox
+    for axes in (figure.axes[0], figure.axes[3]):
+        title, facts = (text.get_window_extent(canvas.get_renderer()) for text in axes.texts)
+        for box in (title, facts):
+            assert page.x0 <= box.x0 and box.x1 <= page.x1 and box.y1 <= page.y1
+        assert not title.overlaps(facts) and not title.overlaps(axes.bbox)
+    shown = figure.axes[0].texts[0].get_text()
+    assert shown == name if len(name) < 120 else shown.endswith("…")
 
 
 def test_every_gpu_of_every_stay_has_its_lane() -> None:

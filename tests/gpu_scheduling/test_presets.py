@@ -94,8 +94,12 @@ def test_jobs_are_filtered_and_it_is_noted(tmp_path: Path) -> None:
     assert kept.gpus.tolist() == [16.0, 2.0]
     assert kept.provenance.settings["left_out"] == 2
     assert filtered(jobs) is jobs
-    with pytest.raises(WorkloadError, match="no jobs are left of 4"):
+    with pytest.raises(WorkloadError, match=r"none of its 4 jobs take at least 1000 s \(.* up to 90 s\)"):
         filtered(jobs, shortest_s=1000)
+    large = make_workload([0, 0], duration_ms=90_000, gpus=[32, 64], source="jobs.csv")
+    said = r"jobs.csv: none of its 2 jobs have at most 8 GPUs .* \(GPUs from 32 on.* enlarge the cluster"
+    with pytest.raises(WorkloadError, match=said):
+        filtered(large, most_gpus=8)
     save_workload(jobs, tmp_path / "my.workload")
     settings = WorkloadSettings(name=str(tmp_path / "my.workload"), arrivals="trace")
     assert draw_workload(settings, gpus=4, seed=1).job_count == 2

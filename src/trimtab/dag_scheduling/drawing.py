@@ -189,7 +189,9 @@ def _dress_panel(axes: Axes, episode: Episode, paper: Paper) -> None:
     axes.tick_params(colors=paper.muted, length=3, labelsize=10.5)
     axes.spines[:].set_visible(False)
     mean_s = float(episode.jct_ms.mean()) / 1000
-    name = panel_title(axes, episode.policy, paper, rise=17)
+    # A third of the width is for the fact beside it.
+    room = 72 * WIDTH_INCHES * axes.get_position().width * 2 / 3
+    name = panel_title(axes, episode.policy, paper, rise=17, room=room)
     axes.annotate(
         f"mean completion time {_seconds(mean_s)}",
         (1, 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.errors import SettingsError
-from trimtab.core.settings import Field, Settings, model_validator
+from trimtab.core.settings import Field, Settings, load_settings, model_validator
 
 __all__ = ["TYPES", "Cluster", "GpuType", "Information", "MachineGroup", "MachineTable", "load_machines"]
 
@@ -20,6 +21,9 @@ Information = Literal["none", "predicted", "oracle"]
 
 MOST_GPUS = 64
 """On one machine: the GPUs a job holds there are the bits of one word."""
+NEEDED = ("machine", "gpus", "gpu_type")
+IF_KNOWN = ("cpus", "memory_gib", "rack", "speed")
+"""Columns of a table of machines."""
 
 
 class GpuType(Settings):
@@ -168,41 +172,56 @@ def load_machines(path: Path, types: tuple[GpuType, ...] = TYPES) -> MachineTabl
 
     The first line names the columns: machine, gpus, gpu_type and, if known, cpus, memory_gib, rack, speed.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as problem:
-        raise SettingsError(f"{path}: cannot be read ({problem.strerror}); give a CSV of machines") from None
-    header = [name.strip() for name in lines[0].split(",")] if lines else []
-    for needed in ("machine", "gpus", "gpu_type"):
-        if needed not in header:
+    names: dict[str, int] = {}
+    rows = []
+    for number, cells in _lines_of_machines(path):
+        where = f"{path}, line {number}"
+        name = cells.pop("machine")
+        if name in names:
             raise SettingsError(
-                f"{path}: no column {needed!r}; a table of machines has machine,gpus,gpu_type"
+                f"{where}: machine {name!r} stands there twice, first in line {names[name]}; "
+                "names must differ"
             )
-    names, rows = [], []
-    for number, line in enumerate(lines[1:], start=2):
-        if not line.strip():
-            continue
-        values = dict(zip(header, (part.strip() for part in line.split(",")), strict=False))
-        try:
-            group = MachineGroup(
-                gpus=int(values["gpus"]),
-                gpu_type=values["gpu_type"],
-                cpus=float(values.get("cpus") or 96.0),
-                memory_gib=float(values.get("memory_gib") or 512.0),
-                rack=int(values.get("rack") or 0),
-                speed=float(values.get("speed") or 1.0),
-            )
-        except (KeyError, ValueError) as problem:
-            told = str(problem).strip().splitlines()[0]
-            raise SettingsError(f"{path}, line {number}: {told}; mend the line or leave it out") from None
-        names.append(values["machine"])
+        names[name] = number
+        group = load_settings(MachineGroup, None, cells, given_as=lambda _, where=where: where)
+        _type_of(group.gpu_type, types, where=f"{where}: ")
         rows.append((group.gpus, group.gpu_type, group.cpus, group.memory_gib, group.rack, group.speed))
     if not rows:
         raise SettingsError(f"{path}: no machines; give at least one line below the header")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SettingsError(f"{path}: machine {twice!r} stands there twice; names must differ")
     return _arranged(tuple(names), rows, types)
+
+
+def _lines_of_machines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line numbers, and the cells that are filled, by column."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as problem:
+        raise SettingsError(f"{path}: cannot be read ({problem.strerror}); give a CSV of machines") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: is not text; give a CSV of machines") from None
+    header = [name.strip() for name in lines[0].split(",")] if lines else []
+    for needed in NEEDED:
+        if needed not in header:
+            raise SettingsError(f"{path}: no column {needed!r}; a table of machines has {','.join(NEEDED)}")
+    for column in header:
+        if column not in (*NEEDED, *IF_KNOWN) or header.count(column) > 1:
+            raise SettingsError(
+                f"{path}: column {column!r} is not known, or there twice; remove it, or give it one of the "
+                f"names {','.join((*NEEDED, *IF_KNOWN))}"
+            )
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != len(header):
+            raise SettingsError(
+                f"{path}, line {number}: {len(cells)} cells where the header has {len(header)}; mend the line"
+            )
+        filled = {column: cell for column, cell in zip(header, cells, strict=True) if cell}
+        for needed in NEEDED:
+            if needed not in filled:
+                raise SettingsError(f"{path}, line {number}: nothing in column {needed!r}; fill it in")
+        yield number, filled
 
 
 def _arranged(
@@ -225,10 +244,11 @@ def _arranged(
     )
 
 
-def _type_of(name: str, types: tuple[GpuType, ...]) -> int:
+def _type_of(name: str, types: tuple[GpuType, ...], *, where: str = "") -> int:
     known = [one.name for one in types]
     if name not in known:
         raise SettingsError(
-            f"GPU model {name!r} is not known; declare it in gpu_types, or use {', '.join(known)}"
+            f"{where}GPU model {name!r} is not known; declare it in gpu_types of the cluster, or use "
+            f"{', '.join(known)}"
         )
     return known.index(name)

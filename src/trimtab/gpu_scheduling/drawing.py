@@ -159,6 +159,9 @@ DARK = Colours(queue="#62b4f2", free="#54606b", stranded="#f5706a")
 ABOVE, BETWEEN_PANELS, BETWEEN_BLOCKS, BELOW = 0.5, 0.32, 0.72, 0.58
 SMALL_PANEL = 0.85
 LEFT, WIDTH = 0.075, 0.905
+FACTS_LINE = 0.22
+"""More above every block where a name is too long to have the facts beside it."""
+LETTERS_BESIDE_FACTS = 22
 
 
 def episodes_figure(episodes: Sequence[Episode], *, dark: bool = False) -> Figure:
@@ -169,13 +172,14 @@ def episodes_figure(episodes: Sequence[Episode], *, dark: bool = False) -> Figur
     clock = _clock(episodes)
     rows = _row_count(episodes[0])
     lanes_inches = float(np.clip(0.062 * rows, 1.2, 4.2))
-    block = lanes_inches + 2 * (BETWEEN_PANELS + SMALL_PANEL)
+    beside = max(len(episode.policy) for episode in episodes) <= LETTERS_BESIDE_FACTS
+    block = lanes_inches + 2 * (BETWEEN_PANELS + SMALL_PANEL) + (0 if beside else FACTS_LINE)
     height = ABOVE + len(episodes) * block + (len(episodes) - 1) * BETWEEN_BLOCKS + BELOW
     figure = Figure((WIDTH_INCHES, height), dpi=DOTS_PER_INCH, facecolor=paper.page)
     courses = [over_time(episode) for episode in episodes]
     longest = max(int(course.waiting.max()) for course in courses)
     for place, (episode, course) in enumerate(zip(episodes, courses, strict=True)):
-        top = height - ABOVE - place * (block + BETWEEN_BLOCKS)
+        top = height - ABOVE - place * (block + BETWEEN_BLOCKS) - (0 if beside else FACTS_LINE)
         panels = []
         for inches in (lanes_inches, SMALL_PANEL, SMALL_PANEL):
             panels.append(figure.add_axes((LEFT, (top - inches) / height, WIDTH, inches / height)))
@@ -184,7 +188,7 @@ def episodes_figure(episodes: Sequence[Episode], *, dark: bool = False) -> Figur
         _draw_queue(panels[1], course, clock, colours, longest)
         _draw_free(panels[2], course, clock, colours, episode.total_gpus)
         _dress(panels, clock, paper, last=place == len(episodes) - 1)
-        _write_title(panels[0], episode, paper)
+        _write_title(panels[0], episode, paper, beside=beside)
     return figure
 
 
@@ -299,16 +303,19 @@ def _dress(panels: Sequence[Axes], clock: Clock, paper: Paper, *, last: bool) ->
         panels[2].set_xlabel(f"time since the first arrival ({clock.unit})", color=paper.muted, fontsize=10.5)
 
 
-def _write_title(axes: Axes, episode: Episode, paper: Paper) -> None:
+def _write_title(axes: Axes, episode: Episode, paper: Paper, *, beside: bool) -> None:
+    """The policy and what came of it, beside the name or, where a name is long, below."""
     metrics = episode.metrics()
-    name = panel_title(axes, episode.policy, paper, rise=8)
+    rise = 8 if beside else 8 + 72 * FACTS_LINE
+    room = 72 * WIDTH_INCHES * WIDTH
+    name = panel_title(axes, episode.policy, paper, rise=rise, room=room)
     axes.annotate(
         f"mean completion time {metrics['mean_jct_min']:,.0f} min · fee ${metrics['mean_fee']:,.2f} · "
         f"{100 * metrics['utilisation']:.0f} % of GPU time held · "
         f"{100 * metrics['fragmentation']:.0f} % free while jobs wait",
-        (1, 0),
-        (10, 1),
-        xycoords=name,
+        (1, 0) if beside else (0, 1),
+        (10, 1) if beside else (0, 8),
+        xycoords=name if beside else "axes fraction",
         textcoords="offset points",
         va="bottom",
         color=paper.muted,

@@ -25,7 +25,6 @@ from trimtab.timelines.lines import (
     dress,
     hours_of,
     look_of,
-    shortened,
 )
 
 __all__ = ["Grid", "blocks_figure", "check_times", "set_time_axis", "write_heading", "write_title"]
@@ -148,13 +147,13 @@ def write_heading(figure: Figure, text: str, look: Look, *, left: float = LEFT) 
 
 def write_title(axes: Axes, policy: str, facts: Sequence[str], look: Look, *, beside: bool) -> None:
     """The policy and what came of it, beside the name where one block has the whole width, else below."""
-    # A bold letter is about 0.66 of its size wide.
-    points = 72 * look.inches * (0.35 if beside else 1)
-    size = float(np.clip(points / (0.66 * max(len(policy), 1)), 9, 14))
-    shown = shortened(policy, int(points / (0.66 * size)))
     rise = 72 * BETWEEN_PANELS
     name = panel_title(
-        axes, shown, look.paper, rise=rise if beside else rise + 72 * FACTS_LINE * 2 + 2, size=size
+        axes,
+        policy,
+        look.paper,
+        rise=rise if beside else rise + 72 * FACTS_LINE * 2 + 2,
+        room=72 * look.inches * (0.35 if beside else 1),
     )
     told = ", ".join(facts) if beside else f"{', '.join(facts[:2])}\n{', '.join(facts[2:])}"
     axes.annotate(

@@ -91,6 +91,16 @@ def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
         ("c,5,3,-2,ann,x", "line 4: -2.0 GPUs", "jobs with a negative number of GPUs"),
         ("c,5,three,1,ann,x", "line 4: duration_s is 'three', which is no number", "rows"),
         ("c,5,3,1,ann", "line 4: 5 cells where 6 are expected", "rows"),
+        (
+            "c,1714550000000,3,1,ann,x",
+            "line 4: .* arrives at 1714550000000.0 s, after the year 3000; times are in seconds",
+            "jobs that arrive after the year 3000",
+        ),
+        (
+            "c,5,600000000,1,ann,x",
+            "line 4: a job of 600000000.0 s; durations are in seconds",
+            "jobs of more than ten years",
+        ),
     ],
 )
 def test_damaged_rows_are_named_or_counted(row: str, said: str, lost: str, tmp_path: Path) -> None:
@@ -102,6 +112,16 @@ def test_damaged_rows_are_named_or_counted(row: str, said: str, lost: str, tmp_p
     jobs, report = import_gpu_jobs_csv(path, keep_going=True)
     assert jobs.job_count == 2
     assert report.lost == {lost: 1}
+
+
+def test_a_history_that_may_be_in_milliseconds_says_so(tmp_path: Path) -> None:
+    # Ten minutes and a quarter of an hour; the median, 750,000 "seconds", would be 8.7 days.
+    long = "arrival_s,duration_s,gpus\n0,600000,4\n9,900000,2\n"
+    _, report = import_gpu_jobs_csv(written(tmp_path, long))
+    said = "durations are seconds, though half of the jobs take more than 8.7 days; if they are milliseconds"
+    assert any(line.startswith(said) for line in report.assumptions)
+    _, report = import_gpu_jobs_csv(written(tmp_path, JOBS))
+    assert not any("milliseconds" in line for line in report.assumptions)
 
 
 def test_sound_rows_of_no_use_are_counted(tmp_path: Path) -> None:

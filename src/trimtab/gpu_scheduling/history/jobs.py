@@ -46,6 +46,10 @@ TRAILING_NUMBER = re.compile(r"[\s_.\-#:]*\d+$")
 KNOWN_MODELS = tuple(one.name for one in (*TYPES, *TRACE_TYPES))
 LONGEST_S = 10 * 366 * 86_400
 """Ten years: a longer job is a wrong unit."""
+LATEST_S = 32_503_680_000
+"""The year 3000: a later arrival is in milliseconds, which since 1970 are more than a million million."""
+UNUSUAL_S = 3 * 86_400
+"""Half of the jobs of a history are seldom as long; in milliseconds, this would be four minutes."""
 
 
 def workload_from(
@@ -72,7 +76,7 @@ def workload_from(
     if frame.is_empty():
         found = ", ".join(f"{amount} x {reason}" for reason, amount in reading.report.dropped.items())
         raise HistoryError(f"{reading.path}: no usable job in it ({found or 'empty'}); name another history")
-    _state_assumptions(reading.report)
+    _state_assumptions(reading.report, float(np.median(frame["duration_s"].to_numpy())))
     type_names, allowed = _models(frame["models"], reading.report)
     reading.report.count("jobs", len(frame))
     arrival_ms = (frame["arrival_s"].to_numpy() * 1000).round().astype(np.int64)
@@ -120,6 +124,13 @@ def _checked(reading: Reading, frame: pl.DataFrame, begins_at_0: bool) -> pl.Dat
         lost="jobs of more than ten years",
     )
     frame = reading.dropping(frame, pl.col("duration_s") == 0, "job that took no time")
+    frame = reading.without(
+        frame,
+        pl.col("arrival_s") > LATEST_S,
+        "the job arrives at {} s, after the year 3000; times are in seconds",
+        column="arrival_s",
+        lost="jobs that arrive after the year 3000",
+    )
     if begins_at_0:
         frame = reading.without(
             frame,
@@ -230,7 +241,12 @@ def _numbered(things: list[str]) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(thing, len(numbers)) for thing in things], np.int64)
 
 
-def _state_assumptions(report: ImportReport) -> None:
+def _state_assumptions(report: ImportReport, median_s: float) -> None:
+    if median_s > UNUSUAL_S:
+        report.assume(
+            f"durations are seconds, though half of the jobs take more than {median_s / 86_400:.1f} days; "
+            "if they are milliseconds, divide them by 1000"
+        )
     report.assume("durations are as on GPUs of the reference speed")
     report.assume(
         "how jobs disturb each other and what spreading costs is not told: it is made up when jobs are drawn"

@@ -209,6 +209,14 @@ def filtered(workload: Workload, *, most_gpus: int | None = None, shortest_s: fl
     left_out = int((~keep).sum())
     if left_out == 0:
         return workload
+    if left_out == workload.job_count:
+        most = "" if most_gpus is None else f" have at most {most_gpus} GPUs and"
+        raise WorkloadError(
+            f"{workload.provenance.source}: none of its {left_out:,} jobs{most} take at least "
+            f"{shortest_s:g} s (GPUs from {workload.gpus.min():g} on, up to "
+            f"{workload.duration_ms.max() / 1000:g} s); raise most_gpus, lower shortest_s, or enlarge the "
+            "cluster"
+        )
     return workload.chosen(keep, most_gpus=most_gpus, shortest_s=shortest_s, left_out=left_out)
 
 
