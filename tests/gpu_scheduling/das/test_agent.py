@@ -29,7 +29,8 @@ from trimtab.gpu_scheduling.das.view import View
 from trimtab.networks.node_gaussian_process import log_probability
 
 VIEWS, WINDOW, MACHINES = 200, 6, 7
-FLAVOURS = ("scores", "choices")
+FLAVOURS = ("scores", "choices", "places")
+"""The last are choices of those who hear of places."""
 NEVER = -1e9
 
 
@@ -58,10 +59,16 @@ def with_an_empty_one(view: View) -> View:
     return view
 
 
+def design_of(flavour: str, **changes: Any) -> Design:
+    if flavour == "places":
+        changes |= {"places": True, "process": False}
+    return small_design(actions="choices" if flavour == "places" else flavour, **changes)
+
+
 @cache
 def made(actions: str) -> Made:
     """One compilation of acting and one of judging for all tests of a flavour."""
-    design = small_design(actions=actions)
+    design = design_of(actions)
     agent, network, view = das_agent(design), moved_network(design), with_an_empty_one(random_views(VIEWS))
     observation = observed(view)
 
@@ -89,9 +96,9 @@ def test_what_is_sampled_is_judged_alike(actions: str) -> None:
     assert case.acted.log_prob.shape == case.judged.entropy.shape == (VIEWS, 2)
     assert np.asarray(case.judged.log_prob) == pytest.approx(np.asarray(case.acted.log_prob), abs=1e-4)
     assert np.asarray(case.judged.value) == pytest.approx(np.asarray(case.acted.value), abs=1e-5)
-    parts = 1 + MACHINES if actions == "choices" else WINDOW + WINDOW * MACHINES
+    parts = 1 + MACHINES if actions != "scores" else WINDOW + WINDOW * MACHINES
     assert case.acted.action.shape == (VIEWS, parts)
-    assert case.acted.action.dtype == (jnp.int32 if actions == "choices" else jnp.float32)
+    assert case.acted.action.dtype == (jnp.int32 if actions != "scores" else jnp.float32)
 
 
 def test_no_job_that_does_not_fit_and_no_machine_without_room_is_chosen() -> None:
@@ -175,13 +182,13 @@ def test_densities_of_scores_are_those_of_normal_draws() -> None:
 @pytest.mark.parametrize("actions", FLAVOURS)
 def test_padding_changes_no_log_probability(actions: str) -> None:
     case = made(actions)
-    design = small_design(actions=actions, window=WINDOW + 2)
+    design = design_of(actions, window=WINDOW + 2)
     network = jax.tree.map(np.asarray, case.network)
     table = network["actor"]["place_in_queue"]
     network["actor"] = {**network["actor"], "place_in_queue": np.concatenate([table, table[:2]])}
     wider = padded(case.view, jobs=2, machines=3)
     action = np.asarray(case.acted.action)
-    if actions == "choices":
+    if actions != "scores":
         hold = np.where(action[:, :1] == WINDOW, WINDOW + 2, action[:, :1])
         extra = np.tile(np.arange(MACHINES, MACHINES + 3), (VIEWS, 1))
         action = np.concatenate([hold, extra, action[:, 1:]], axis=1)
@@ -212,7 +219,7 @@ def test_jax_and_numpy_decide_alike(actions: str) -> None:
     best = np.asarray(hasty(case.agent.best)(case.network, case.observation))
     for row in range(VIEWS):
         view = one(case.view, row)
-        if actions == "choices":
+        if actions != "scores":
             choice, ranking = best_choice(case.network, view, case.design)
             assert choice == best[row, 0]
             if choice < WINDOW:
@@ -237,7 +244,7 @@ def test_doubt_makes_undecided_and_leaves_the_best_where_it_was(actions: str) ->
     assert more.mean(0)[0] > less.mean(0)[0] and more.mean(0)[1] > less.mean(0)[1]
     best = hasty(case.agent.best)
     ours, theirs = (np.asarray(best(one, case.observation)) for one in (case.network, doubting))
-    if actions == "choices":
+    if actions != "scores":
         assert (ours == theirs).mean() > 0.995
     else:
         assert ours == pytest.approx(theirs, abs=1e-4)

@@ -17,11 +17,12 @@ from trimtab.gpu_scheduling.das.network import (
     encode,
     new_network,
     order_scores,
+    place_facts,
     place_scores,
     summary,
     value,
 )
-from trimtab.gpu_scheduling.das.view import PAIR_FACTS
+from trimtab.gpu_scheduling.das.view import JOB_FACTS, PAIR_FACTS
 from trimtab.networks.node_gaussian_process import machine_posterior, machine_prior
 
 
@@ -46,7 +47,8 @@ def test_at_first_jobs_are_nearly_equal_and_machines_are_as_fast_rates_them(acti
 @pytest.mark.parametrize("actions", ["scores", "choices"])
 @pytest.mark.parametrize("full", [True, False])
 def test_what_is_not_there_changes_nothing(actions: str, full: bool) -> None:
-    design = small_design(actions=actions, communicate=full, process=full, window=9)
+    places = full and actions == "choices"
+    design = small_design(actions=actions, communicate=full, process=full, window=9, places=places)
     network, view = moved_network(design), random_views(30)
     wider = padded(view, jobs=3, machines=4)
     there = view.waits[:, :, None] & view.real[:, None, :]
@@ -165,7 +167,45 @@ def test_each_ablation_has_no_more_than_its_own_parameters() -> None:
     assert names[False, False] == whole - gate - process
 
 
+def test_who_hears_of_places_begins_as_a_rule_that_waits_for_good_ones() -> None:
+    """Least expected GPU time first; whoever would be slow comes after, and if all would be, none starts."""
+    design = small_design(places=True, width=64, heads=4)
+    network, view = new_network(design, 0), random_views(1, machines=3)
+    jobs, pairs = np.zeros_like(view.jobs), np.zeros_like(view.pairs)
+    jobs[0, :3, JOB_FACTS.index("expected duration")] = [0.6, 0.3, 0.5]
+    pairs[0, :3, 0, PAIR_FACTS.index("room")] = 1.0
+    every = np.arange(6)[None] < 3
+    # The first machine is half as fast as the others, on which there is no room.
+    slow = pairs.copy()
+    slow[0, :, 1:, PAIR_FACTS.index("speed alone")] = math.log(2.0)
+    one_slow = pairs.copy()
+    one_slow[0, 1] = slow[0, 1]
+    found = []
+    for seen in (pairs, one_slow, slow):
+        told = view._replace(jobs=jobs, pairs=seen, waits=every, fits=every, real=np.ones((1, 3), bool))
+        found.append(order_scores(network, encode(network, told, design, np), design, np)[0, [0, 1, 2, -1]])
+    assert [int(scores.argmax()) for scores in found] == [1, 2, 3]
+    assert found[0][1] == found[1][2] == 0
+
+
+def test_speed_there_by_hand() -> None:
+    """A gang of which half fits on each of two machines, one slow; and one that fits on a crowded one."""
+    view = random_views(1, window=2, machines=3)
+    jobs, pairs = np.zeros_like(view.jobs), np.zeros_like(view.pairs)
+    jobs[0, 0, JOB_FACTS.index("communication")] = 0.5
+    room, alone, crowd = (PAIR_FACTS.index(name) for name in ("room", "speed alone", "crowd"))
+    pairs[0, :, :, alone] = [math.log(2.0), math.log(0.5), 0.0]
+    pairs[0, 0, :2, room] = 0.5
+    pairs[0, 1, 2, room], pairs[0, 1, 2, crowd] = 1.0, 0.25
+    told = view._replace(jobs=jobs, pairs=pairs, real=np.ones((1, 3), bool))
+    # The slower holds the gang back, and a communication of 0.1 comes on top; the best is 2 for both.
+    wanted = [[math.log(0.5 / 1.1 / 2.0), 1.0], [math.log(1 / 1.25 / 2.0), 0.0]]
+    assert place_facts(told, np)[0] == pytest.approx(np.array(wanted), abs=1e-6)
+
+
 def test_designs_that_cannot_be_are_refused() -> None:
+    with pytest.raises(SettingsError, match="places = true is for choices alone"):
+        load_settings(Design, None, {"places": True, "actions": "scores"})
     with pytest.raises(SettingsError, match="width = 10 cannot be divided among heads = 4"):
         load_settings(Design, None, {"width": 10})
     with pytest.raises(SettingsError, match="rank = 0"):

@@ -15,13 +15,14 @@ from tests.gpu_scheduling.random_instances import Instance, RandomActions, insta
 from tests.gpu_scheduling.snapshots import MINUTE, Scene
 
 from trimtab.core.bundle import Bundle, load_bundle, save_bundle
-from trimtab.core.errors import BundleError
+from trimtab.core.errors import BundleError, SettingsError
 from trimtab.gpu_scheduling.cluster import Cluster, MachineGroup
 from trimtab.gpu_scheduling.das import network_policy as served
 from trimtab.gpu_scheduling.das.executing import action_of_scores
+from trimtab.gpu_scheduling.das.experience import gathered, no_experience
 from trimtab.gpu_scheduling.das.looking_at_once import look_at_once
 from trimtab.gpu_scheduling.das.network_policy import NetworkPolicy, network_bundle, network_policy
-from trimtab.gpu_scheduling.das.view import View, empty_view, look, window_of
+from trimtab.gpu_scheduling.das.view import JOB_FACTS, NO_EXPERIENCE, View, empty_view, look, window_of
 from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.problem import HOLD, START, WAIT, decode
 from trimtab.gpu_scheduling.simulator.simulator import Simulator, simulate
@@ -161,8 +162,9 @@ def test_of_very_many_machines_the_best_are_looked_at(actions: str, monkeypatch:
     assert command is not None and len(command.parts) == 12
 
 
-@given(instances(), seeds)
-def test_whole_arrays_show_what_plain_loops_show(instance: Instance, seed: int) -> None:
+@pytest.mark.parametrize("known", [NO_EXPERIENCE, no_experience().row], ids=["", "experienced"])
+@given(instance=instances(), seed=seeds)
+def test_whole_arrays_show_what_plain_loops_show(known: np.ndarray, instance: Instance, seed: int) -> None:
     """At every decision of random episodes: all facts, also where rows were used before."""
     simulator = Simulator(instance.cluster)
     snapshot = simulator.reset(instance.workload, seed)
@@ -174,7 +176,7 @@ def test_whole_arrays_show_what_plain_loops_show(instance: Instance, seed: int) 
         if simulator.ended:
             break
         counts = [
-            seen(snapshot, view, 0, row)
+            seen(snapshot, view, 0, row, experience=known)
             for seen, view, row in zip((look, look_at_once), views, slots, strict=True)
         ]
         assert counts[0] == counts[1] and slots[0].tolist() == slots[1].tolist()
@@ -198,6 +200,60 @@ def test_a_part_of_the_machines_is_seen_as_in_the_whole() -> None:
     assert few.pairs == pytest.approx(whole.pairs[:, :, some])
     assert few.jobs == pytest.approx(whole.jobs)
     assert few.seen == pytest.approx(whole.seen[:, some]) and few.real.all()
+
+
+KNOWN = gathered([make_workload(np.arange(300), duration_ms=90_000, gpus=[1, 2, 4] * 100)])
+
+
+def experienced_bundle() -> Bundle:
+    design = small_design(experienced=True, places=True)
+    return network_bundle("mine", moved_network(design), design, trained={}, scores={}, experience=KNOWN)
+
+
+def test_a_bundle_keeps_the_experience_of_its_agents(tmp_path: Path) -> None:
+    save_bundle(tmp_path / "mine", experienced_bundle())
+    policy = network_policy(load_bundle(tmp_path / "mine"))
+    assert policy.experience is not None
+    assert (policy.experience.row == KNOWN.row).all()
+    scene = Scene([4, 4])
+    scene.waits(2)
+    scene.waits(1)
+    snapshot = scene.snapshot()
+    shown = policy._shown(snapshot).view
+    view, slots = empty_view(policy.design, 1, 2), np.zeros(6, np.int64)
+    look(snapshot, view, 0, slots, KNOWN.row)
+    assert shown.jobs == pytest.approx(view.jobs[:, :2], rel=1e-6)
+    assert shown.jobs[0, :, JOB_FACTS.index("expected duration")] == pytest.approx(
+        np.log1p(90) / 14, rel=1e-6
+    )
+
+
+def test_an_experience_that_is_not_whole_is_refused() -> None:
+    good = experienced_bundle()
+    fewer = {name: array for name, array in good.tensors.items() if name != "experience/sizes"}
+    with pytest.raises(BundleError, match="mine: its experience is not whole; copy it again"):
+        network_policy(Bundle("mine", good.wing, good.kind, good.manifest, fewer))
+    with pytest.raises(SettingsError, match="there is no experience"):
+        network_bundle("mine", {}, small_design(experienced=True), trained={}, scores={})
+
+
+def test_bundles_made_before_there_was_experience_decide_as_they_did() -> None:
+    """Their manifest does not speak of it, and what is expected of jobs stays 0."""
+    bundle = bundle_of("choices")
+    design = dict(bundle.manifest["settings"]["design"])
+    assert (design.pop("experienced"), design.pop("places")) == (False, False)
+    older = Bundle(
+        "mine", bundle.wing, bundle.kind, bundle.manifest | {"settings": {"design": design}}, bundle.tensors
+    )
+    policy = network_policy(older)
+    shown = policy._shown(crowded_scene().snapshot()).view
+    assert not shown.jobs[..., JOB_FACTS.index("expected duration")].any()
+    ours, theirs = (made.decide(crowded_scene().snapshot()) for made in (policy, network_policy(bundle)))
+    assert (ours.job, ours.machines.tolist()) == (theirs.job, theirs.machines.tolist())
+    shipped = make_policy("das-paper")
+    assert isinstance(shipped, NetworkPolicy)
+    assert "experienced" not in shipped.bundle.manifest["settings"]["design"]
+    assert shipped.experience is None
 
 
 def test_bundles_that_are_not_such_networks_are_refused() -> None:

@@ -205,6 +205,7 @@ def test_a_bundle_of_another_network_is_no_beginning(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("scores", [False, True], ids=["choices", "scores"])
 def test_a_run_leaves_a_policy_that_plays(scores: bool, tmp_path: Path) -> None:
     preset, folder = tmp_path / "smallest.toml", tmp_path / "run"

@@ -13,15 +13,15 @@ from trimtab.core.errors import ActionError, SettingsError
 from trimtab.gpu_scheduling.das.compact import first_numbers, rule_of
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.executing import action_of_choice, action_of_scores, parts_of_action
-from trimtab.gpu_scheduling.das.experience import no_experience
+from trimtab.gpu_scheduling.das.experience import gathered, no_experience
 from trimtab.gpu_scheduling.das.rollouts import TRAINING_SEEDS, Course, Reward, RolloutEnvironment
-from trimtab.gpu_scheduling.das.view import empty_view, look
+from trimtab.gpu_scheduling.das.view import JOB_FACTS, NO_EXPERIENCE, empty_view, look
 from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.problem import HOLD, Action, Snapshot
 from trimtab.gpu_scheduling.simulator.simulator import simulate
 from trimtab.gpu_scheduling.workload import Workload, make_workload
 from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
-from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, past_jobs
 
 RULE: Any = make_policy("smallest+fast:neighbours=2,tightness=0.3")
 CHOICES = Design(window=12)
@@ -78,14 +78,20 @@ class Live:
 
     name, timed = "live", False
 
-    def __init__(self, design: Design, policy: Callable[[Shown], np.ndarray], machines: int) -> None:
-        self.design, self.policy = design, policy
+    def __init__(
+        self,
+        design: Design,
+        policy: Callable[[Shown], np.ndarray],
+        machines: int,
+        experience: np.ndarray = NO_EXPERIENCE,
+    ) -> None:
+        self.design, self.policy, self.experience = design, policy, experience
         self.view, self.slots = empty_view(design, 1, machines), np.zeros(design.window, np.int64)
         self.scored: tuple[int, np.ndarray, np.ndarray] | None = None
 
     def decide(self, snapshot: Snapshot) -> Action:
         if self.scored is None or self.scored[0] != snapshot.now_ms:
-            look(snapshot, self.view, 0, self.slots)
+            look(snapshot, self.view, 0, self.slots, self.experience)
             if not self.view.fits.any():
                 return HOLD
             answer = self.policy(self.view._asdict())[0]
@@ -334,7 +340,33 @@ def test_compact_agents_teach_as_rules_do() -> None:
         assert env.measured[place, 0] == pytest.approx(episode.jct_ms.mean(), rel=1e-12)
 
 
+def test_rollouts_show_what_is_seen_live_with_experience() -> None:
+    """What is decided depends on what is expected of jobs alone."""
+    design = Design(window=12, experienced=True)
+    known = gathered([past_jobs(WorkloadSettings())])
+
+    def shortest_first(shown: Shown) -> np.ndarray:
+        expected = np.where(shown["fits"], shown["jobs"][..., JOB_FACTS.index("expected duration")], 99.0)
+        answers = newest_first(shown)
+        answers[:, 0] = expected.argmin(1)
+        return answers
+
+    env, where = playing(design, size=2, experience=known), course()
+    played(env, [5, 6], shortest_first)
+    for place, seed in enumerate((5, 6)):
+        live = Live(design, shortest_first, machines=8, experience=known.row)
+        episode = simulate(where.draw(seed), live, where.cluster, seed=seed)
+        assert env.measured[place] == pytest.approx([episode.jct_ms.mean(), episode.fee.mean()], rel=1e-12)
+    blind = [
+        simulate(where.draw(seed), Live(design, shortest_first, machines=8), where.cluster, seed=seed)
+        for seed in (5, 6)
+    ]
+    assert [one.jct_ms.mean() for one in blind] != pytest.approx(env.measured[:, 0], rel=1e-6)
+
+
 def test_what_cannot_work_is_refused() -> None:
+    with pytest.raises(SettingsError, match="there is no experience"):
+        playing(Design(experienced=True))
     with pytest.raises(SettingsError, match="5 environments cannot be split into groups of 2 on each of 1"):
         playing(size=5, rollouts=2)
     with pytest.raises(SettingsError, match="reward = paper counts whole rounds"):

@@ -8,16 +8,27 @@ import numpy as np
 import pytest
 from tests.gpu_scheduling.snapshots import HOUR, MINUTE, Scene
 
+from trimtab.core.errors import SettingsError
 from trimtab.gpu_scheduling.das import stepping
 from trimtab.gpu_scheduling.das.design import Design
-from trimtab.gpu_scheduling.das.view import JOB_FACTS, MACHINE_FACTS, PAIR_FACTS, empty_view, look, window_of
+from trimtab.gpu_scheduling.das.experience import gathered
+from trimtab.gpu_scheduling.das.view import (
+    JOB_FACTS,
+    MACHINE_FACTS,
+    PAIR_FACTS,
+    empty_view,
+    experience_row,
+    look,
+    window_of,
+)
 from trimtab.gpu_scheduling.problem import NOWHERE, gang_fits
 from trimtab.gpu_scheduling.simulator import events, looking, replay
 from trimtab.gpu_scheduling.simulator.by_address import WITHOUT_COMPILER
 from trimtab.gpu_scheduling.simulator.state import NEVER, SEED, TIME_LIMIT, new_state
 from trimtab.gpu_scheduling.simulator.tables import make_tables
+from trimtab.gpu_scheduling.workload import make_workload
 from trimtab.gpu_scheduling.workload.clusters import find_cluster
-from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, past_jobs
 
 SMALL = Design(window=8)
 
@@ -106,6 +117,26 @@ def test_a_job_of_unknown_duration_says_so_and_one_that_fills_a_machine_too() ->
     assert view.pairs[0, 0, :, 3].tolist() == [1.0, 1.0]
 
 
+def test_experience_says_what_to_expect_of_a_job_whose_duration_nobody_tells() -> None:
+    """Of one like those that took 100 s; where a duration was told, that counts."""
+    past = make_workload(np.arange(400), duration_ms=100_000, gpus=1)
+    known = gathered([past])
+    scene = Scene([4])
+    scene.waits(gpus=1)
+    scene.waits(gpus=1, expected_ms=HOUR)
+    expected, told = JOB_FACTS.index("expected duration"), JOB_FACTS.index("duration known")
+    for design, facts in (
+        (Design(window=8, experienced=True), [math.log1p(100) / 14, math.log1p(3600) / 14]),
+        (SMALL, [0.0, math.log1p(3600) / 14]),
+    ):
+        view, slots = empty_view(design, 1, 1), np.zeros(8, np.int64)
+        look(scene.snapshot(), view, 0, slots, experience_row(known, design))
+        assert view.jobs[0, :2, expected] == pytest.approx(facts, abs=1e-6)
+        assert view.jobs[0, :2, told].tolist() == [0.0, 1.0]
+    with pytest.raises(SettingsError, match="there is no experience; gather one"):
+        experience_row(None, Design(experienced=True))
+
+
 def test_of_many_jobs_the_oldest_and_the_newest_are_seen() -> None:
     scene = Scene([4])
     for place in range(20):
@@ -135,8 +166,10 @@ def test_what_is_not_there_is_nothing_whatever_was_there_before() -> None:
     assert view.jobs[0].all()
 
 
-def test_compiled_or_not_the_same_is_seen() -> None:
+@pytest.mark.parametrize("experienced", [False, True])
+def test_compiled_or_not_the_same_is_seen(experienced: bool) -> None:
     """Along an episode in which the oldest job that fits always goes first."""
+    known = experience_row(gathered([past_jobs(WorkloadSettings())]), Design(experienced=experienced))
     cluster = find_cluster("das-small")
     tables = make_tables(draw_workload(WorkloadSettings(jobs=60, load=1.5), gpus=32, seed=3), cluster)
     state = new_state(tables, slots=64)
@@ -148,6 +181,7 @@ def test_compiled_or_not_the_same_is_seen() -> None:
         seen=empty_view(SMALL, 1, 9),
         slots=np.zeros((1, 8), np.int64),
         outcomes=stepping.new_outcomes(1),
+        experience=known,
     )
     again, own_slots = empty_view(SMALL, 1, 9), np.zeros(8, np.int64)
     choices = np.array([[0, *range(9)]])
@@ -156,7 +190,7 @@ def test_compiled_or_not_the_same_is_seen() -> None:
     looked = crowded = 0
     while playing.status[0] == events.DECIDE:
         snapshot = looking.look(state, tables)
-        count = look(snapshot, again, 0, own_slots)
+        count = look(snapshot, again, 0, own_slots, known)
         assert own_slots.tolist() == playing.slots[0].tolist()
         for compiled, plain in zip(playing.seen, again, strict=True):
             np.testing.assert_allclose(compiled, plain, rtol=1e-6, atol=1e-7)
@@ -166,4 +200,5 @@ def test_compiled_or_not_the_same_is_seen() -> None:
         stepping.step_choices(rows, playing, choices, 0, 1)
     assert playing.status[0] == events.FINISHED
     assert looked == 60
+    assert again.jobs[0, 0, JOB_FACTS.index("expected duration")] > 0 or not experienced
     assert crowded > 0

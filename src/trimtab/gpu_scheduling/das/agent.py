@@ -22,6 +22,7 @@ import jax.numpy as jnp
 
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.network import (
+    ENOUGH,
     Known,
     deviation_of,
     encode,
@@ -45,8 +46,6 @@ from trimtab.networks.node_gaussian_process import MachineGaussian, draw, entrop
 __all__ = ["das_agent", "lone_cholesky", "lone_solve", "ranking_log_prob"]
 
 NEVER = -1e9
-ENOUGH = 1 - 1e-6
-"""Room that adds up to this is room for the whole gang: thirds do not add up to 1."""
 _HALF_LOG_TWO_PI = 0.9189385332046727
 _ROOM = PAIR_FACTS.index("room")
 
@@ -125,7 +124,9 @@ class _Choices:
         for head in ("order", "hold"):
             actor[head] = [*actor[head][:-1], _scaled(actor[head][-1], factor)]
         actor["placement"] = _scaled(actor["placement"], factor)
-        actor["skip"] = factor * actor["skip"]
+        for weights in ("skip", "order_skip", "doubt_weight"):
+            if weights in actor:
+                actor[weights] = factor * actor[weights]
         if self.design.process:
             actor["process"] = {**actor["process"], "gate": factor * actor["process"]["gate"]}
         return {**parameters, "actor": actor}

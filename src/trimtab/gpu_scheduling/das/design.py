@@ -32,9 +32,20 @@ class Design(Settings):
     process: bool = Field(
         default=True, description="Whether machines alike have scores alike; off: each on its own."
     )
+    experienced: bool = Field(
+        default=False,
+        description="Whether a job of untold duration is expected to take as long as others like it took.",
+    )
+    places: bool = Field(
+        default=False,
+        description="Of choices: whether jobs hear how good a place they would get; first scores are then "
+        "those of a rule that waits for good ones.",
+    )
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> Design:
+    def _parts_fit_together(self) -> Design:
         if self.width % self.heads:
             raise ValueError(f"width = {self.width} cannot be divided among heads = {self.heads}; change one")
+        if self.places and self.actions != "choices":
+            raise ValueError("places = true is for choices alone; set actions = choices, or places = false")
         return self

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.gpu_scheduling.das.view import View, window_of
+from trimtab.gpu_scheduling.das.view import NO_EXPERIENCE, View, expected_rest, window_of
 from trimtab.gpu_scheduling.heuristics.words import other_capacity
 from trimtab.gpu_scheduling.problem import NOWHERE, WHOLE, Snapshot
 
@@ -23,7 +23,12 @@ _BY_MACHINE += ("free_memory_mib", "load", "jobs", "observed_speed", "observed",
 
 
 def look_at_once(
-    snapshot: Snapshot, view: View, row: int, slots: Integers, machines: Integers | None = None
+    snapshot: Snapshot,
+    view: View,
+    row: int,
+    slots: Integers,
+    machines: Integers | None = None,
+    experience: Floats = NO_EXPERIENCE,
 ) -> int:
     """Fill one row of a view and `slots` as `look` does; returns how many jobs are shown.
 
@@ -42,7 +47,7 @@ def look_at_once(
     view.may_hold[row] = snapshot.may_hold
     seen = snapshot if machines is None else machines_alone(snapshot, machines)
     _machines(seen, view, row)
-    _jobs(snapshot, view, row, slots, count)
+    _jobs(snapshot, view, row, slots, count, experience)
     _pairs(seen, view, row, slots[:count])
     return count
 
@@ -97,7 +102,7 @@ def _share_free(snapshot: Snapshot, free: Integers, demand: Integers) -> Floats:
     return free / np.maximum(capacity[:-1], 1.0)
 
 
-def _jobs(snapshot: Snapshot, view: View, row: int, slots: Integers, count: int) -> None:
+def _jobs(snapshot: Snapshot, view: View, row: int, slots: Integers, count: int, experience: Floats) -> None:
     jobs, waiting = slots[:count], len(snapshot.pending)
     oldest = count if waiting == count else len(slots) - len(slots) // 4
     rank = np.arange(count)
@@ -111,6 +116,7 @@ def _jobs(snapshot: Snapshot, view: View, row: int, slots: Integers, count: int)
     types = snapshot.allowed_types[jobs][:, None] >> np.arange(len(machines_of_type)) & 1
     expected = snapshot.expected_ms[jobs]
     known = ~np.isnan(expected)
+    rest = [expected_rest(snapshot, job, experience) for job in jobs.tolist()]
     spread = snapshot.communication[jobs]
     facts = (
         np.log2(1.0 + gang / WHOLE) / 5.0,
@@ -125,7 +131,7 @@ def _jobs(snapshot: Snapshot, view: View, row: int, slots: Integers, count: int)
         snapshot.sensitivity[jobs] / 2000.0,
         spread / (spread + 0.1),
         types @ machines_of_type / len(snapshot.gpus),
-        np.log1p(np.where(known, expected, 0.0) / 1000.0) / 14.0,
+        np.where(known, np.log1p(np.where(known, expected, 0.0) / 1000.0) / 14.0, rest),
         known,
         snapshot.free_total_milli / (WHOLE * snapshot.total_gpus),
         np.log1p(waiting) / 5.0,

@@ -11,6 +11,7 @@ from trimtab.core.bundle import Bundle, flatten, unflatten
 from trimtab.core.errors import BundleError
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.executing import action_of_choice
+from trimtab.gpu_scheduling.das.experience import Experience
 from trimtab.gpu_scheduling.das.looking_at_once import look_at_once
 from trimtab.gpu_scheduling.das.network import (
     encode,
@@ -19,7 +20,7 @@ from trimtab.gpu_scheduling.das.network import (
     order_scores,
     place_scores,
 )
-from trimtab.gpu_scheduling.das.view import PAIR_FACTS, View, empty_view
+from trimtab.gpu_scheduling.das.view import PAIR_FACTS, View, empty_view, experience_row
 from trimtab.gpu_scheduling.problem import HOLD, Action, Snapshot, gang_fits
 
 __all__ = ["KIND", "WING", "NetworkPolicy", "best_choice", "mean_scores", "network_bundle", "network_policy"]
@@ -32,25 +33,40 @@ Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
 _ROOM = PAIR_FACTS.index("room")
+_EXPERIENCE = "experience/"
+"""Names of tensors that begin so hold what jobs used to do; all others are those of the network."""
 _NEVER = np.float32(-1e9)
 # 8 jobs x 2,048 machines x 32 hidden numbers are 2 MiB: they stay in the cache from step to step.
 _BLOCK = 16_384
 
 
 def network_bundle(
-    name: str, parameters: Any, design: Design, *, trained: dict[str, Any], scores: dict[str, Any]
+    name: str,
+    parameters: Any,
+    design: Design,
+    *,
+    trained: dict[str, Any],
+    scores: dict[str, Any],
+    experience: Experience | None = None,
 ) -> Bundle:
-    """Pack trained parameters; the critic stays behind, it is of no use outside training."""
+    """Pack trained parameters, and the experience of an experienced design.
+
+    The critic stays behind, it is of no use outside training.
+    """
+    experience_row(experience, design)
     manifest = {
         "settings": {"design": design.model_dump()},
         "features": feature_names(),
         "trained": trained,
         "scores": scores,
     }
-    tensors = flatten({"actor": parameters["actor"]})
-    return Bundle(
-        name, WING, KIND, manifest, {key: np.asarray(one, np.float32) for key, one in tensors.items()}
-    )
+    tensors = {
+        key: np.asarray(one, np.float32) for key, one in flatten({"actor": parameters["actor"]}).items()
+    }
+    if experience is not None and design.experienced:
+        known = experience.tensors().items()
+        tensors |= {_EXPERIENCE + key: np.asarray(one, np.float64) for key, one in known}
+    return Bundle(name, WING, KIND, manifest, tensors)
 
 
 def network_policy(bundle: Bundle) -> NetworkPolicy:
@@ -133,14 +149,16 @@ class NetworkPolicy:
             raise BundleError(
                 f"{bundle.name}: its agents see other features than this version; train it again"
             )
+        tensors, self.experience = _parted(bundle, self.design)
         wanted = flatten({"actor": new_network(self.design, 0)["actor"]})
         if {name: array.shape for name, array in wanted.items()} != {
-            name: array.shape for name, array in bundle.tensors.items()
+            name: array.shape for name, array in tensors.items()
         }:
             raise BundleError(f"{bundle.name}: its tensors are not those of its network; copy it again")
         self.name = bundle.name
         self.bundle = bundle
-        self.parameters = unflatten(bundle.tensors)
+        self.parameters = unflatten(tensors)
+        self._expected = experience_row(self.experience, self.design)
         self._view: View | None = None
         self._round: _Round | None = None
 
@@ -191,7 +209,7 @@ class NetworkPolicy:
     def _looked(self, snapshot: Snapshot, machines: Integers | None) -> _Shown:
         which = np.arange(len(snapshot.gpus)) if machines is None else machines
         view, slots = self._room_for(len(which)), np.zeros(self.design.window, np.int64)
-        count = look_at_once(snapshot, view, 0, slots, machines)
+        count = look_at_once(snapshot, view, 0, slots, machines, self._expected)
         jobs = {name: getattr(view, name)[:, :count] for name in ("jobs", "waits", "fits", "pairs")}
         return _Shown(view._replace(**jobs), slots, which)
 
@@ -199,6 +217,22 @@ class NetworkPolicy:
         if self._view is None or self._view.real.shape[1] != machines:
             self._view = empty_view(self.design, 1, machines)
         return self._view
+
+
+def _parted(bundle: Bundle, design: Design) -> tuple[dict[str, NDArray[Any]], Experience | None]:
+    """Tensors of the network, and the experience if the design has one."""
+    if not design.experienced:
+        return bundle.tensors, None
+    known = {
+        name.removeprefix(_EXPERIENCE): one
+        for name, one in bundle.tensors.items()
+        if name.startswith(_EXPERIENCE)
+    }
+    experience = Experience.from_tensors(known)
+    if experience is None:
+        raise BundleError(f"{bundle.name}: its experience is not whole; copy it again")
+    others = {name: one for name, one in bundle.tensors.items() if not name.startswith(_EXPERIENCE)}
+    return others, experience
 
 
 def _best_machines(snapshot: Snapshot) -> Integers:

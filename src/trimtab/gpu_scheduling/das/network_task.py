@@ -17,6 +17,7 @@ from trimtab.core.randomness import integers, split, uniform
 from trimtab.core.settings import Field, Presets, Settings, model_validator
 from trimtab.gpu_scheduling.das.agent import das_agent
 from trimtab.gpu_scheduling.das.design import Design
+from trimtab.gpu_scheduling.das.experience import Experience, gathered
 from trimtab.gpu_scheduling.das.network_policy import KIND, WING, network_policy
 from trimtab.gpu_scheduling.das.rollouts import (
     TRAINING_SEEDS,
@@ -29,12 +30,20 @@ from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.workload import Workload
 from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
-from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source, past_jobs
 from trimtab.learning.agent import Agent
 from trimtab.learning.lessons import Lessons
 from trimtab.learning.settings import TrainingSettings
 
-__all__ = ["PRESETS", "NetworkSettings", "NetworkTask", "check_settings", "load_preset", "preset_names"]
+__all__ = [
+    "PRESETS",
+    "NetworkSettings",
+    "NetworkTask",
+    "check_settings",
+    "experience_of",
+    "load_preset",
+    "preset_names",
+]
 
 USUAL_RULE = "smallest+fast:neighbours=2,tightness=0.3"
 
@@ -146,6 +155,14 @@ def check_settings(settings: NetworkSettings) -> None:
     training.check_batch(settings.environments * settings.lanes)
 
 
+def experience_of(settings: NetworkSettings) -> Experience | None:
+    """What earlier jobs of the same workloads tell about durations, where the design asks for it."""
+    if not settings.design.experienced:
+        return None
+    worlds = (settings.workload.name, *settings.worlds)
+    return gathered([past_jobs(settings.workload.model_copy(update={"name": name})) for name in worlds])
+
+
 class NetworkTask:
     """Satisfies `trimtab.learning.training.Task`."""
 
@@ -158,6 +175,7 @@ class NetworkTask:
             start=None if start is None else self._checked(start),
         )
         self.rule = _rule_named(settings.rule, "rule")
+        self.experience = experience_of(settings)
         self._courses = [_course(settings, name) for name in settings.clusters]
         self._best = jax.jit(self.agent.best)
 
@@ -195,6 +213,7 @@ class NetworkTask:
                 rollouts=asked.rollouts,
                 reward=Reward(asked.reward, asked.fee_weight, asked.waiting_weight),
                 teacher=teacher,
+                experience=self.experience,
                 labelled=asked.training.anchor > 0,
                 staggered=not asked.training.whole_episodes,
                 threads=asked.threads,
@@ -235,6 +254,7 @@ class NetworkTask:
             asked.design,
             size=asked.validation * len(asked.clusters),
             rule=self.rule,
+            experience=self.experience,
             staggered=False,
             threads=asked.threads,
         )

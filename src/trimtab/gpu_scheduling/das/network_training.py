@@ -7,9 +7,8 @@ from pathlib import Path
 from trimtab.core.bundle import Bundle, save_bundle
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
-from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.network_policy import network_bundle
-from trimtab.gpu_scheduling.das.network_task import NetworkSettings, NetworkTask
+from trimtab.gpu_scheduling.das.network_task import NetworkSettings, NetworkTask, experience_of
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
 
@@ -41,11 +40,13 @@ def train_networks(
 def save_bundle_of_run(run: RunFolder, name: str) -> Path:
     """Leave the best policy so far in the run's folder ``bundle``."""
     best = best_of_run(run)
+    settings = NetworkSettings.model_validate(best.task["settings"])
     bundle = network_bundle(
         name,
         best.parameters,
-        Design(**best.task["settings"]["design"]),
+        settings.design,
         trained={**best.task, **best.history},
         scores={SCORE: best.score, "at iteration": best.iteration, **best.measured},
+        experience=experience_of(settings),
     )
     return save_bundle(run.path / "bundle", bundle)

@@ -23,7 +23,8 @@ from trimtab.gpu_scheduling.cluster import Cluster
 from trimtab.gpu_scheduling.das import stepping
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.executing import action_of_choice, parts_of_action
-from trimtab.gpu_scheduling.das.view import View, empty_view
+from trimtab.gpu_scheduling.das.experience import Experience
+from trimtab.gpu_scheduling.das.view import View, empty_view, experience_row
 from trimtab.gpu_scheduling.heuristics import disciplines
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.simulator import events, looking, replay
@@ -94,11 +95,14 @@ class RolloutEnvironment:
         rollouts: int = 1,
         reward: Reward | None = None,
         teacher: Rule | None = None,
+        experience: Experience | None = None,
         labelled: bool = True,
         staggered: bool = True,
         threads: int = 1,
     ) -> None:
-        """`labelled` says what the teacher would do not only while imitating.
+        """`experience` is what an experienced design expects jobs to do; others have none.
+
+        `labelled` says what the teacher would do not only while imitating.
 
         `staggered` lets the rule play the beginning of first episodes, up to a random moment, so that not all
         environments stand at the same point.
@@ -115,6 +119,7 @@ class RolloutEnvironment:
                 "actions = scores"
             )
         check_teacher(teacher, design)
+        self._experience = experience_row(experience, design)
         self.size, self.rollouts = size, rollouts
         self._courses, self._design, self._rule = list(courses), design, rule
         self._labelled, self._staggered = labelled, staggered
@@ -256,6 +261,7 @@ class RolloutEnvironment:
             seen=empty_view(self._design, size, self._machines),
             slots=np.zeros((size, self._design.window), np.int64),
             outcomes=stepping.new_outcomes(size),
+            experience=self._experience,
         )
         self._number[:] = 0
         self.measured[:] = np.nan

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trimtab.compiling import Compiler, fingerprint, is_importable
 from trimtab.gpu_scheduling import problem
 from trimtab.gpu_scheduling.das import executing, view
-from trimtab.gpu_scheduling.das.view import View
+from trimtab.gpu_scheduling.das.view import NO_EXPERIENCE, View
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.problem import Action, Snapshot
 from trimtab.gpu_scheduling.simulator import compiling
@@ -81,6 +81,7 @@ class Playing(NamedTuple):
     seen: View
     slots: NDArray[np.int64]  # [environments, window]: slot of each job in the window
     outcomes: Outcomes
+    experience: NDArray[np.float64] = NO_EXPERIENCE
 
 
 fits = _compiler.compiled(problem.gang_fits)
@@ -131,7 +132,7 @@ def go_on(row: Any, playing: Playing, place: int) -> None:
     outcomes.now_ms[place] = s.scalar[COUNTED_TO]
     s.scalar[COST] = 0
     if status == DECIDE:
-        show(look(s, t), playing.seen, place, playing.slots[place])
+        show(look(s, t), playing.seen, place, playing.slots[place], playing.experience)
 
 
 @_compiler.jit

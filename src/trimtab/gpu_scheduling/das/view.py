@@ -2,7 +2,8 @@
 
 Plain loops over numbers and arrays, so the same `look` runs compiled in rollouts and as it stands live. Facts
 lie near 0 to 1. A window of jobs is shown in order of arrival; when more wait, the first three quarters of it
-are the oldest jobs and the rest the newest, so that late arrivals are seen.
+are the oldest jobs and the rest the newest, so that late arrivals are seen. Of a job whose duration nobody
+tells, an experience (see `experience`) says what to expect.
 """
 
 from __future__ import annotations
@@ -13,22 +14,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.errors import SettingsError
 from trimtab.gpu_scheduling.das.design import Design
+from trimtab.gpu_scheduling.das.experience import Experience, log_rest
 from trimtab.gpu_scheduling.heuristics.words import (
     age_ms,
     attained_gpu_ms,
     crowding,
     gang_milli,
     other_capacity,
+    run_ms,
 )
 from trimtab.gpu_scheduling.problem import NOWHERE, WHOLE, Snapshot, allowed_on, fits_on
 
 __all__ = [
     "JOB_FACTS",
     "MACHINE_FACTS",
+    "NO_EXPERIENCE",
     "PAIR_FACTS",
     "View",
     "empty_view",
+    "expected_rest",
+    "experience_row",
     "look",
     "look_at_jobs",
     "look_at_machines",
@@ -75,6 +82,10 @@ there would slow it down, and whether it would fill the machine exactly."""
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
+Row = NDArray[np.float64]
+
+NO_EXPERIENCE: Row = np.zeros(0)
+"""In place of an experience's row: nothing is expected of anyone."""
 
 
 class View(NamedTuple):
@@ -111,10 +122,27 @@ def empty_view(design: Design, batch: int, machines: int) -> View:
     )
 
 
-def look(snapshot: Snapshot, view: View, row: int, slots: NDArray[np.int64]) -> int:
+def experience_row(experience: Experience | None, design: Design) -> Row:
+    """What `look` is told of an experience; a design that has none is told nothing.
+
+    >>> len(experience_row(None, Design()))
+    0
+    """
+    if not design.experienced:
+        return NO_EXPERIENCE
+    if experience is None:
+        raise SettingsError(
+            "design.experienced = true, and there is no experience; gather one, or set it to false"
+        )
+    return experience.row
+
+
+def look(
+    snapshot: Snapshot, view: View, row: int, slots: NDArray[np.int64], experience: Row = NO_EXPERIENCE
+) -> int:
     """Fill one row of a view, and `slots` [window] with the slot of each job shown; returns how many are.
 
-    `machine_score` of the snapshot is used as scratch.
+    `experience` is the row of one; `machine_score` of the snapshot is used as scratch.
 
     >>> from trimtab.gpu_scheduling import Cluster, make_workload
     >>> from trimtab.gpu_scheduling.simulator.simulator import Simulator
@@ -128,7 +156,7 @@ def look(snapshot: Snapshot, view: View, row: int, slots: NDArray[np.int64]) -> 
     count = window_of(snapshot, slots)
     view.may_hold[row] = snapshot.may_hold
     look_at_machines(snapshot, view, row)
-    look_at_jobs(snapshot, view, row, slots, count)
+    look_at_jobs(snapshot, view, row, slots, count, experience)
     look_at_pairs(snapshot, view, row, slots, count)
     return count
 
@@ -195,7 +223,9 @@ def share_of_capacity(
         view.machines[row, machine, fact] = free[machine] / max(capacity[machine], 1.0)
 
 
-def look_at_jobs(snapshot: Snapshot, view: View, row: int, slots: NDArray[np.int64], count: int) -> None:
+def look_at_jobs(
+    snapshot: Snapshot, view: View, row: int, slots: NDArray[np.int64], count: int, experience: Row
+) -> None:
     """Fill what is seen of the jobs in the window; rows without one are 0."""
     cpu_capacity, memory_capacity = other_capacity(snapshot)
     waiting = len(snapshot.pending)
@@ -229,13 +259,23 @@ def look_at_jobs(snapshot: Snapshot, view: View, row: int, slots: NDArray[np.int
         facts[9] = snapshot.sensitivity[job] / 2000.0
         facts[10] = snapshot.communication[job] / (snapshot.communication[job] + 0.1)
         facts[11] = allowed / len(snapshot.gpus)
-        facts[12] = math.log1p(expected / 1000.0) / 14.0 if known else 0.0
+        facts[12] = (
+            math.log1p(expected / 1000.0) / 14.0 if known else expected_rest(snapshot, job, experience)
+        )
         facts[13] = 1.0 if known else 0.0
         facts[14] = free
         facts[15] = crowded
         view.waits[row, place] = True
     view.jobs[row, count:] = 0.0
     view.waits[row, count:] = False
+
+
+def expected_rest(snapshot: Snapshot, job: int, experience: Row) -> float:
+    """What jobs like it used to take from here on, on the scale of its fact; 0 without experience."""
+    if len(experience) == 0:
+        return 0.0
+    rest = log_rest(snapshot.group[job], gang_milli(snapshot, job), run_ms(snapshot, job), 0, experience, 0)
+    return math.log1p(math.exp(rest)) / 14.0
 
 
 def look_at_pairs(snapshot: Snapshot, view: View, row: int, slots: NDArray[np.int64], count: int) -> None:
