@@ -65,8 +65,8 @@ def exact(workload) -> np.ndarray:
     return np.broadcast_to(rest[:, None, None], (len(rest), MEASURES, AGES)).copy()
 
 
-def test_fresh_agents_wait_as_the_patient_rule_does():
-    """The same order and placement, and the usual share of the best speed: whoever waits, waits alike."""
+def test_agents_wait_as_the_patient_rule_does():
+    """The same order and placement, and one share of the best speed for all: whoever waits, waits alike."""
     workload, calm = jobs(60), CLUSTER.model_copy(update={"contention": 0.0})
     numbers = first_numbers(preemptive=False, seed=5)
     place = numbers[order_size() :][: len(MACHINE_FEATURES)]
@@ -74,7 +74,9 @@ def test_fresh_agents_wait_as_the_patient_rule_does():
     place[MACHINE_FEATURES.index("speed alone")] = 1.0
     place[MACHINE_FEATURES.index("crowd")] = -2.0
     numbers[JOB_FEATURES.index("rest expected")] = 0.0
-    numbers[-len(DEMAND_FEATURES)] = np.log(0.75)
+    demand = numbers[-len(DEMAND_FEATURES) :]
+    demand[:] = 0.0
+    demand[DEMAND_FEATURES.index("usual")] = np.log(0.75)
     ours, theirs, impatient = (
         simulate(workload, policy, calm, seed=1)
         for policy in (
@@ -95,7 +97,7 @@ def test_runs_the_same_compiled_and_as_plain_python():
     compiled = simulate(workload, rule, CLUSTER)
 
     class Plain:
-        name, needs_durations = "plain", False
+        name, needs_durations, timed = "plain", False, rule.timed
         decide = staticmethod(rule.decide)
 
     assert np.array_equal(compiled.completion_ms, simulate(workload, Plain(), CLUSTER).completion_ms)
@@ -176,6 +178,13 @@ def test_scores_are_over_the_rule_on_the_same_workloads():
     assert 0.3 < found["score"] < 1.5
     same = task.trial(np.stack([task.start, task.start]), 0)
     assert same[0] == same[1] != 0
+
+
+def test_a_cluster_named_twice_counts_twice():
+    task = DasTask(settings(clusters=("das-small", "das-large", "das-large"), validation=2, fee_weight=0.0))
+    found = task.score(task.start)
+    small, large = (np.log(found[f"completion time on das-{size}"]) for size in ("small", "large"))
+    assert np.log(found["score"]) == pytest.approx((small + 2 * large) / 3)
 
 
 def test_loads_differ_from_workload_to_workload():
