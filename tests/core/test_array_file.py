@@ -34,3 +34,9 @@ def test_a_header_that_is_none(tmp_path: Path) -> None:
         np.savez_compressed(file, header=np.array("[]"))
     with pytest.raises(WorkloadError, match=r"a\.file: not a test file \(no header\)"):
         load_arrays(path, form="new", version=1, what="test")
+
+
+def test_a_history_given_in_place_of_an_import_is_told_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job,gpus\n1,2\n")
+    with pytest.raises(WorkloadError, match=r"jobs\.csv: not a workload file; `trimtab import` makes them"):
+        load_arrays(tmp_path / "jobs.csv", form="mine", version=1, what="workload")

@@ -57,6 +57,8 @@ def load_arrays(
     Traceback (most recent call last):
     trimtab.core.errors.WorkloadError: nowhere.workload: no such file; `trimtab import` writes workload files
     """
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise WorkloadError(f"{path}: not a {what} file; `trimtab import` makes them of histories")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}

@@ -82,7 +82,7 @@ def make_tables(workload: Workload, cluster: Cluster) -> Tables:
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         raise WorkloadError(
             f"{workload.provenance.source}: job {workload.name_of(place)}{more} {reason}; "
-            "leave such jobs out (most_gpus, or Workload.chosen), or enlarge the cluster"
+            "give the cluster such machines, or leave such jobs out (by most_gpus, or Workload.chosen)"
         )
     jobs = np.zeros(workload.job_count, JOB)
     for name in ("arrival_ms", "duration_ms", "instances", "gpu_milli", "cpu_milli", "memory_mib", "user"):
