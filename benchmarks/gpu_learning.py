@@ -2,8 +2,9 @@
 
 Real tasks of Alibaba's PAI on 8, 10 and 13 machines of four GPUs: policies were trained on the first 70 % by
 time, and everyone is judged on 120 sequences of 2,000 jobs of the rest (60 where jobs may be stopped, which
-takes longer to play), the same for all. Nobody is told durations. The best rule of a table is the best on these very sequences, with hindsight, out of all its
-settings listed here: what a rule tuned beforehand could reach at most.
+takes longer to play), the same for all. Nobody is told durations. The best rule of a table is the best on
+these very sequences, with hindsight, out of all its settings listed here: what a rule tuned beforehand could
+reach at most.
 
 Without preemption, as in DAS (KDD'23), three training seeds of `das-gang` stand beside the rules; with it,
 `das`. Both carry experience: what jobs of a name and size used to take in the first part of the trace. Rules

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.quick_compilation import compiling_quickly
 
 from trimtab.cli.main import main
 from trimtab.core.bundle import load_bundle
@@ -62,8 +63,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     preset = folder / "smallest.toml"
     preset.write_text(SMALLEST)
     run = str(folder / "run")
-    first = said_by("train", "pod", "--preset", str(preset), "--out", run, "--minutes", "1e-6")
-    return folder / "run", first, said_by("train", "pod", "--resume", run)
+    with compiling_quickly():
+        first = said_by("train", "pod", "--preset", str(preset), "--out", run, "--minutes", "1e-6")
+        return folder / "run", first, said_by("train", "pod", "--resume", run)
 
 
 @pytest.fixture
@@ -113,6 +115,7 @@ def test_it_plays_is_judged_and_explained(run: Callable, trained: tuple[Path, An
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
 def test_another_run_begins_from_its_policy(
     run: Callable, tmp_path: Path, trained: tuple[Path, Any, Any]
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quick_compilation import compiling_quickly
 
 from trimtab.cli.main import main
 from trimtab.core.bundle import load_bundle
@@ -51,7 +52,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     folder = tmp_path_factory.mktemp("trained")
     (folder / "smallest.toml").write_text(SMALLEST)
     said = io.StringIO()
-    with redirect_stdout(said):
+    with redirect_stdout(said), compiling_quickly():
         words = ["--preset", str(folder / "smallest.toml"), "--out", str(folder / "run"), "--json"]
         assert main(["train", "stream", *words]) == 0
     return folder / "run", json.loads(said.getvalue())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quick_compilation import compiling_quickly
 from tests.untrained_bundle import save_untrained
 
 from trimtab import __version__
@@ -58,13 +59,13 @@ checkpoint_every = 1
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """One real run, and what the verb said of it; most of its half minute is compiling."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "smallest.toml").write_text(SMALLEST)
     said = io.StringIO()
-    with redirect_stdout(said):
+    with redirect_stdout(said), compiling_quickly():
         words = ["--preset", str(folder / "smallest.toml"), "--out", str(folder / "run"), "--json"]
         assert main(["train", "dag_scheduling", *words]) == 0
     return folder / "run", json.loads(said.getvalue())

@@ -90,6 +90,7 @@ def test_a_stream_with_more_jobs_than_places_grows():
     assert play(playing, None)[0] < 0
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_an_agent_samples_judges_and_scores_what_it_may_choose():
     course = CourseSettings(
         workload=WorkloadSettings(name="tiny:diamond", jobs=2),
@@ -108,12 +109,12 @@ def test_an_agent_samples_judges_and_scores_what_it_may_choose():
     lane = task.lanes[0]
     lane.reset(0, float("inf"), imitating=True)
     shown = lane.observe()
-    parameters = task.agent.init(jax.random.PRNGKey(0))
-    acted = task.agent.act(parameters, shown, jax.random.PRNGKey(1))
-    judged = task.agent.judge(parameters, shown, acted.action)
+    parameters = jax.jit(task.agent.init)(jax.random.PRNGKey(0))
+    acted = jax.jit(task.agent.act)(parameters, shown, jax.random.PRNGKey(1))
+    judged = jax.jit(task.agent.judge)(parameters, shown, acted.action)
     np.testing.assert_allclose(acted.log_prob, judged.log_prob, atol=1e-5)
     assert (np.asarray(judged.entropy) >= 0).all() and acted.value.shape == (2,)
-    assert task.agent.summary is not None and task.agent.summary(parameters, shown).shape[0] == 2
+    assert task.agent.summary is not None and jax.jit(task.agent.summary)(parameters, shown).shape[0] == 2
     np.testing.assert_array_equal(lane.step(np.asarray(acted.action)).rewards, 0.0)
     assert task.score(parameters)["score"] > 0.5
     assert task.describe()["most_executors"] == 3

@@ -5,7 +5,6 @@ cannot run is preceded by ``<!-- not run: the reason -->``.
 """
 
 import doctest
-import os
 import pkgutil
 import re
 import shlex
@@ -21,11 +20,14 @@ from typing import Any
 import pytest
 
 import trimtab
+from trimtab.cli.main import main
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for path in [CHECKOUT / "README.md"] if path.exists()]
 DOCUMENTS += sorted((CHECKOUT / "docs").glob("**/*.md"))
 MODULES = [module.name for module in pkgutil.walk_packages(trimtab.__path__, "trimtab.")]
+# Here commands start as programs, every verb of every wing; those of other documents run in this process.
+WITH_PROGRAMS = ("README.md", "cli.md")
 # The script of the interpreter that runs the tests, whatever PATH says.
 SCRIPTS = Path(sys.executable).parent
 
@@ -65,18 +67,16 @@ def run_python(block: Block, document: Path, namespace: dict[str, Any]) -> None:
     exec(compile(source, str(document), "exec"), namespace)
 
 
-def run_command(command: str, block: Block, document: Path, folder: Path) -> None:
+def run_command(command: str, block: Block, document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = shlex.split(command, comments=True)
-    done = subprocess.run(
-        [str(SCRIPTS / words[0]), *words[1:]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
-    where = f"{document.name}, block at line {block.line}"
-    assert done.returncode == 0, f"{where}: {command}\n{done.stdout}\n{done.stderr}"
+    where = f"{document.name}, block at line {block.line}: {command}"
+    if document.name in WITH_PROGRAMS:
+        program = [str(SCRIPTS / words[0]), *words[1:]]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{where}\n{done.stdout}\n{done.stderr}"
+    else:
+        monkeypatch.setattr("sys.argv", words)
+        assert main(words[1:]) == 0, f"{where}; what it said is below"
 
 
 def marked(document: Path) -> Any:
@@ -91,6 +91,7 @@ def marked(document: Path) -> Any:
 def test_document_runs_as_printed(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("NO_COLOR", "1")
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(document.read_text(encoding="utf-8")):
         if block.reason_not_run:
@@ -99,9 +100,10 @@ def test_document_runs_as_printed(document: Path, tmp_path: Path, monkeypatch: p
             run_python(block, document, namespace)
         elif block.language == "console":
             for command in trimtab_commands(block.body):
-                run_command(command, block, document, tmp_path)
+                run_command(command, block, document, monkeypatch)
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name.endswith("__main__"):

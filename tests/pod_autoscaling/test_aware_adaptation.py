@@ -148,6 +148,7 @@ def test_rewards_are_those_of_aware_whatever_the_learner_feels() -> None:
 
 
 @pytest.mark.pods
+@pytest.mark.usefixtures("quick_compilation")
 def test_an_arm_is_trained_written_read_and_goes_on_learning(tmp_path: Path) -> None:
     changes = {**SMALL, "training.context_steps": 4, "training.sequence_steps": 4}
     arm = ARMS["meta"]
@@ -164,6 +165,7 @@ def test_an_arm_is_trained_written_read_and_goes_on_learning(tmp_path: Path) -> 
 
 
 @pytest.mark.pods
+@pytest.mark.usefixtures("quick_compilation")
 def test_the_best_of_several_sources_is_one_learner(tmp_path: Path) -> None:
     changes = {**SMALL, "training.members": 2}
     bundle = pre_trained(ARMS["transfer"], tmp_path / "run", clock=clock, changes=changes)

@@ -133,6 +133,7 @@ def test_a_parabola_is_found_again_and_its_top_is_the_best_answer() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_run_from_rewards_leaves_a_policy(tmp_path: Path) -> None:
     settings = settings_of(context="gru", context_steps=4, sequence_steps=4, context_width=4, context_state=4)
     found = train_aware(settings, tmp_path / "run", name="mine", clock=clock)
@@ -145,6 +146,7 @@ def test_a_run_from_rewards_leaves_a_policy(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_run_may_begin_by_copying_the_rule(tmp_path: Path) -> None:
     settings = settings_of({"logged_steps": 12, "actions": "logratio3"}, cloning_iterations=3, iterations=0)
     found = train_aware(settings, tmp_path / "run", name="mine", clock=clock)
@@ -154,6 +156,7 @@ def test_a_run_may_begin_by_copying_the_rule(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_path: Path) -> None:
     changes = {"lessons": 6, "lessons_rounds": 2, "lessons_hold": 1, "lessons_follow": 1}
     settings = settings_of(changes, cloning_iterations=1, iterations=0, warmup=1)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 import jax
 import numpy as np
 import pytest
+from tests.quick_compilation import compiling_quickly
+from tests.stream_autoscaling.sure_snapshots import compiled
 
 from trimtab.core.bundle import Bundle, load_bundle
 from trimtab.core.environment import BatchEnvironment
@@ -195,7 +197,7 @@ def test_log_probabilities_apart_sum_to_the_joint_one():
     apart, joint = (sure_agent(DESIGN, features=len(PAPER_FEATURES), apart=apart) for apart in (True, False))
     parameters = apart.init(jax.random.PRNGKey(0))
     actions = jax.random.normal(jax.random.PRNGKey(1), (4, 3))
-    each, together = (agent.judge(parameters, seen, actions) for agent in (apart, joint))
+    each, together = (compiled(agent.judge)(parameters, seen, actions) for agent in (apart, joint))
     assert each.log_prob.shape == (4, 3)
     np.testing.assert_allclose(each.log_prob.sum(-1), together.log_prob, rtol=1e-5)
     np.testing.assert_allclose(each.entropy.sum(-1), together.entropy, rtol=1e-5)
@@ -214,7 +216,8 @@ def test_the_presets_are_sound_and_other_actions_are_refused():
 def trained(tmp_path_factory) -> Bundle:
     folder = tmp_path_factory.mktemp("paper") / "run"
     settings = PaperSettings.model_validate(TINY)
-    return load_bundle(train_paper(settings, folder, name="tiny", clock=lambda: datetime.now(UTC)))
+    with compiling_quickly():
+        return load_bundle(train_paper(settings, folder, name="tiny", clock=lambda: datetime.now(UTC)))
 
 
 def test_a_trained_policy_plays_on_numpy_what_jax_plays(trained):
@@ -223,7 +226,7 @@ def test_a_trained_policy_plays_on_numpy_what_jax_plays(trained):
     lane = task.lanes[0]
     lane.reset(5, np.inf)
     seen = lane.observe()
-    best = np.asarray(task.agent.best(policy.parameters, {k: jax.numpy.asarray(v) for k, v in seen.items()}))
+    best = np.asarray(compiled(task.agent.best)(policy.parameters, seen))
     simulator = lane._playing
     wanted = policy.begin(simulator.graph).decide(simulator.snapshot())
     now = simulator.snapshot().parallelism
