@@ -15,6 +15,7 @@ from trimtab.gpu_scheduling.das.scoring import (
     HIDDEN,
     JOB_FEATURES,
     MACHINE_FEATURES,
+    MOODS,
     ScoredRule,
     learned_order,
     learned_patience,
@@ -30,7 +31,14 @@ WING, KIND = "gpu_scheduling", "das-compact"
 Floats = NDArray[np.float64]
 
 MINUTE_S = 60.0
-FEATURES = {"job": list(JOB_FEATURES), "machine": list(MACHINE_FEATURES), "demand": list(DEMAND_FEATURES)}
+FEATURES = {
+    "job": list(JOB_FEATURES),
+    "machine": list(MACHINE_FEATURES),
+    "demand": list(DEMAND_FEATURES),
+    "moods": list(MOODS),
+}
+PLACE_SIZE = len(MOODS) * len(MACHINE_FEATURES)
+CALM, CROWDED = range(len(MOODS))
 LARGEST_MARGIN, LARGEST_MINUTES = 50.0, 120.0
 
 
@@ -48,38 +56,56 @@ def first_numbers(*, preemptive: bool, seed: int) -> Floats:
     luck = np.random.default_rng(seed)
     hidden[:, :features] = luck.normal(0.0, 0.7, (HIDDEN, features))
     hidden[:, features] = luck.normal(0.0, 0.3, HIDDEN)
-    place = np.zeros(len(MACHINE_FEATURES))
-    # Where jobs stay where they are, fast machines are for those on one GPU; the largest gangs hardly care.
-    place[MACHINE_FEATURES.index("speed alone")] = 1.0 if preemptive else 2.0
-    place[MACHINE_FEATURES.index("speed x GPUs")] = 0.0 if preemptive else -0.4
-    # Crowds matter more where there is a choice.
-    place[MACHINE_FEATURES.index("crowd")] = -3.0 if preemptive else -1.0
-    place[MACHINE_FEATURES.index("crowd x GPUs free")] = 0.0 if preemptive else -4.0
-    place[MACHINE_FEATURES.index("GPUs left free")] = -0.35
     # Margin, minutes before a job may be displaced; log of the gain for which it moves, minutes before that.
-    return np.concatenate([order, place, [0.25, 1.0, 0.05, 5.0] if preemptive else _first_demand()])
+    rest = [0.25, 1.0, 0.05, 5.0] if preemptive else _first_demands()
+    return np.concatenate([order, _first_places(preemptive=preemptive), rest])
 
 
-def _first_demand() -> Floats:
-    """A job on one GPU waits for 0.76 of full speed, so for no slow machine; a gang of 16 for 0.62."""
-    demand = np.zeros(len(DEMAND_FEATURES))
-    demand[DEMAND_FEATURES.index("usual")] = -0.28
-    demand[DEMAND_FEATURES.index("gpus")] = -0.2
-    return demand
+def _first_places(*, preemptive: bool) -> Floats:
+    """As the rule `fast`, and crowds matter more where there is a choice.
+
+    Where jobs stay where they are, fast machines are for those on one GPU while it is calm: a gang holds up
+    to 16 of them and hardly cares.
+    """
+    places = np.zeros((len(MOODS), len(MACHINE_FEATURES)))
+    places[:, MACHINE_FEATURES.index("speed alone")] = 1.0
+    places[:, MACHINE_FEATURES.index("crowd")] = -3.0 if preemptive else -1.0
+    places[:, MACHINE_FEATURES.index("crowd x GPUs free")] = 0.0 if preemptive else -4.0
+    places[:, MACHINE_FEATURES.index("GPUs left free")] = -0.35
+    if not preemptive:
+        places[CALM, MACHINE_FEATURES.index("speed alone")] = 3.0
+        places[CALM, MACHINE_FEATURES.index("speed x GPUs")] = -0.65
+    return places.ravel()
+
+
+def _first_demands() -> Floats:
+    """In a crowd as the rule `patient` with its usual setting.
+
+    While it is calm, a job on one GPU waits for 0.76 of full speed, so for no slow machine; a gang of 16 for
+    0.62 of it.
+    """
+    demands = np.zeros((len(MOODS), len(DEMAND_FEATURES)))
+    demands[CROWDED, DEMAND_FEATURES.index("usual")] = np.log(0.65)
+    demands[CALM, DEMAND_FEATURES.index("usual")] = -0.28
+    demands[CALM, DEMAND_FEATURES.index("gpus")] = -0.2
+    return demands.ravel()
 
 
 def widths(*, preemptive: bool) -> Floats:
     """How far each number may usefully move in training; 0: it stays as it is.
 
-    What enters hidden units does, and without preemption all but the order: where jobs go and what they wait
-    for has cliffs, and a search among noisy episodes leaves a good start sooner than it finds a better one.
+    What enters hidden units does and, without preemption, the numbers for calm moments: a search among noisy
+    episodes leaves such a start sooner than it finds a better one.
     """
     features = len(JOB_FEATURES)
     order = np.ones(order_size())
     order[features:].reshape(HIDDEN, features + 2)[:, : features + 1] = 0.0
+    places = np.full((len(MOODS), len(MACHINE_FEATURES)), 0.5)
+    demands = np.full((len(MOODS), len(DEMAND_FEATURES)), 0.2)
     if not preemptive:
-        return np.concatenate([order, np.zeros(len(MACHINE_FEATURES) + len(DEMAND_FEATURES))])
-    return np.concatenate([order, np.full(len(MACHINE_FEATURES), 0.5), [0.5, 0.5, 0.05, 2.0]])
+        places[CALM] = demands[CALM] = 0.0
+    rest = np.array([0.5, 0.5, 0.05, 2.0]) if preemptive else demands.ravel()
+    return np.concatenate([order, places.ravel(), rest])
 
 
 def rule_of(numbers: Floats, experience: Experience, *, preemptive: bool, name: str = "das") -> ScoredRule:
@@ -89,7 +115,7 @@ def rule_of(numbers: Floats, experience: Experience, *, preemptive: bool, name: 
     >>> rule_of(first_numbers(preemptive=True, seed=0), no_experience(), preemptive=True).timed
     True
     """
-    order, place, rest = np.split(numbers, [order_size(), order_size() + len(MACHINE_FEATURES)])
+    order, place, rest = np.split(numbers, [order_size(), order_size() + PLACE_SIZE])
     if preemptive:
         margin, run, gain, stay = np.abs(rest)
         run_s, stay_s = (MINUTE_S * min(minutes, LARGEST_MINUTES) for minutes in (run, stay))

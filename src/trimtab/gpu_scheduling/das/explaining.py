@@ -19,6 +19,7 @@ from trimtab.core.policy import Policy
 from trimtab.gpu_scheduling.das.scoring import (
     JOB_FEATURES,
     MACHINE_FEATURES,
+    MOODS,
     ScoredRule,
     job_features,
     learned_desirability,
@@ -265,7 +266,8 @@ def _factors_of_learned(worth: _Worth, settings: Parameters) -> dict[str, float]
     factors = {}
     for place, name in enumerate(MACHINE_FEATURES):
         alone = np.zeros_like(settings)
-        alone[place] = settings[place]
+        of_feature = slice(place, len(MOODS) * len(MACHINE_FEATURES), len(MACHINE_FEATURES))
+        alone[of_feature] = settings[of_feature]
         factors[name] = worth(alone)
     return factors
 

@@ -3,7 +3,8 @@
 Both are plain functions of a snapshot, so they run compiled in replay and as they stand live, like any rule.
 The ordering agent is told the state of the cluster (its queue and what is free) beside each job, as the
 squeeze-and-communicate of DAS does, and what a history taught about jobs like it (see `experience`). The
-placement agent scores every machine for a job.
+placement agent scores every machine for a job, and a demand says how good a place it waits for; these two
+have one set of numbers for calm moments, and one for those when a crowd waits.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ __all__ = [
     "HIDDEN",
     "JOB_FEATURES",
     "MACHINE_FEATURES",
+    "MOODS",
     "ScoredRule",
     "job_features",
     "learned_desirability",
@@ -91,6 +93,9 @@ DEMAND_FEATURES = (
     "sensitivity",
 )
 """What decides how good a place a job waits for: log of its speed there over the best it could have."""
+MOODS = ("calm", "crowded")
+"""Numbers of placement and demand come once for each. It is crowded when more jobs wait than there are
+quarters of the machines: until then a job may choose, from then on it takes GPUs from others."""
 USUAL_REST = 0.8
 """Log of seconds over 10: 50 minutes."""
 LARGEST = 60.0
@@ -150,6 +155,11 @@ def learned_order(snapshot: Snapshot, job: int, parameters: Parameters) -> float
     return math.exp(min(max(score, -LARGEST), LARGEST))
 
 
+def mood(snapshot: Snapshot) -> int:
+    """Which of `MOODS` it is."""
+    return 1 if 4 * len(snapshot.pending) > len(snapshot.gpus) else 0
+
+
 def learned_desirability(
     snapshot: Snapshot, job: int, machine: int, taken: int, parameters: Parameters
 ) -> float:
@@ -160,18 +170,19 @@ def learned_desirability(
     exact = 1.0 if left == 0.0 else 0.0
     free = snapshot.free_total_milli / (WHOLE * snapshot.total_gpus)
     seen = snapshot.observed[machine]
+    at = mood(snapshot) * len(MACHINE_FEATURES)
     score = (
-        parameters[0] * math.log(alone)
-        + parameters[1] * crowd
-        + parameters[2] * left
-        + parameters[3] * exact
-        + parameters[4] * (1.0 if snapshot.jobs[machine] == 0 else 0.0)
-        + parameters[5] * (snapshot.observed_speed[machine] - 1.0) * seen / (seen + 1.0)
-        + parameters[6] * crowd * (snapshot.sensitivity[job] / 1000.0 - 1.0)
-        + parameters[7] * math.log(alone) * math.log2(gang_milli(snapshot, job) / WHOLE)
-        + parameters[8] * crowd * free
-        + parameters[9] * left * free
-        + parameters[10] * exact * free
+        parameters[at] * math.log(alone)
+        + parameters[at + 1] * crowd
+        + parameters[at + 2] * left
+        + parameters[at + 3] * exact
+        + parameters[at + 4] * (1.0 if snapshot.jobs[machine] == 0 else 0.0)
+        + parameters[at + 5] * (snapshot.observed_speed[machine] - 1.0) * seen / (seen + 1.0)
+        + parameters[at + 6] * crowd * (snapshot.sensitivity[job] / 1000.0 - 1.0)
+        + parameters[at + 7] * math.log(alone) * math.log2(gang_milli(snapshot, job) / WHOLE)
+        + parameters[at + 8] * crowd * free
+        + parameters[at + 9] * left * free
+        + parameters[at + 10] * exact * free
     )
     return math.exp(score)
 
@@ -184,15 +195,16 @@ def accepts(snapshot: Snapshot, job: int, count: int, parameters: Parameters) ->
     rest = (
         log_rest(snapshot.group[job], gang_milli(snapshot, job), 0.0, 0, parameters[0], EXPERIENCE_AT) / 10.0
     )
+    at = mood(snapshot) * len(DEMAND_FEATURES)
     demand = (
-        parameters[2, 0]
-        + parameters[2, 1] * gpus
-        + parameters[2, 2] * free
-        + parameters[2, 3] * math.log1p(len(snapshot.pending)) / 5.0
-        + parameters[2, 4] * waited
-        + parameters[2, 5] * (rest - USUAL_REST)
-        + parameters[2, 6] * 10.0 * snapshot.communication[job]
-        + parameters[2, 7] * (snapshot.sensitivity[job] / 1000.0 - 1.0)
+        parameters[2, at]
+        + parameters[2, at + 1] * gpus
+        + parameters[2, at + 2] * free
+        + parameters[2, at + 3] * math.log1p(len(snapshot.pending)) / 5.0
+        + parameters[2, at + 4] * waited
+        + parameters[2, at + 5] * (rest - USUAL_REST)
+        + parameters[2, at + 6] * 10.0 * snapshot.communication[job]
+        + parameters[2, at + 7] * (snapshot.sensitivity[job] / 1000.0 - 1.0)
     )
     return math.log(rate_if_started(snapshot, job, count) / best_rate(snapshot, job)) >= demand
 
