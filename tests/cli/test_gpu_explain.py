@@ -21,6 +21,7 @@ from trimtab.gpu_scheduling.das.explaining import features_of
 from trimtab.gpu_scheduling.das.scoring import (
     JOB_FEATURES,
     MACHINE_FEATURES,
+    MOODS,
     ScoredRule,
     learned_order,
     learned_place,
@@ -40,7 +41,7 @@ def agents(*, preemptive: bool) -> ScoredRule:
     luck = np.random.default_rng(5)
     order = luck.normal(0, 0.2, order_size())
     order[JOB_FEATURES.index("gpus")] = 3.0
-    place = luck.normal(0, 0.5, len(MACHINE_FEATURES))
+    place = luck.normal(0, 0.5, len(MOODS) * len(MACHINE_FEATURES))
     return ScoredRule(
         "agents",
         learned_order,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from tests.gpu_scheduling.snapshots import Scene
 
 from trimtab.core.bundle import load_bundle, save_bundle
 from trimtab.core.errors import BundleError, SettingsError
@@ -23,12 +24,15 @@ from trimtab.gpu_scheduling.das.scoring import (
     DEMAND_FEATURES,
     JOB_FEATURES,
     MACHINE_FEATURES,
+    MOODS,
     job_features,
+    mood,
     order_size,
 )
 from trimtab.gpu_scheduling.das.task import DasSettings, DasTask, check_settings
 from trimtab.gpu_scheduling.das.training import SCORE, train_das
 from trimtab.gpu_scheduling.heuristics.rule import Rule
+from trimtab.gpu_scheduling.problem import HOLD
 from trimtab.gpu_scheduling.simulator.simulator import Simulator
 from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload
 from trimtab.learning.evolution import EvolutionSettings
@@ -47,16 +51,21 @@ def test_with_nothing_learned_experience_decides():
     workload = jobs()
     alone = replace(workload, group=np.arange(workload.job_count))
     numbers = first_numbers(preemptive=False, seed=5)
-    place = numbers[order_size() :][: len(MACHINE_FEATURES)]
-    place[:] = 0.0
-    place[MACHINE_FEATURES.index("speed alone")] = 1.0
-    place[MACHINE_FEATURES.index("crowd")] = -2.0
-    numbers[-len(DEMAND_FEATURES)] = -50.0
+    plain(numbers, demand=-50.0)
     knowing = replace(gathered([alone]), classes=exact(alone))
     ours = simulate(alone, rule_of(numbers, knowing, preemptive=False), CLUSTER, seed=1)
     told = CLUSTER.model_copy(update={"information": "oracle"})
     theirs = simulate(alone, make_policy("qssf+fast"), told, seed=1)
     assert np.array_equal(ours.completion_ms, theirs.completion_ms)
+
+
+def plain(numbers: np.ndarray, *, demand: float) -> None:
+    """Placement as `fast` without tightness, and one demand for all, in every mood."""
+    places, demands = np.split(numbers[order_size() :], [len(MOODS) * len(MACHINE_FEATURES)])
+    places[:] = demands[:] = 0.0
+    places[MACHINE_FEATURES.index("speed alone") :: len(MACHINE_FEATURES)] = 1.0
+    places[MACHINE_FEATURES.index("crowd") :: len(MACHINE_FEATURES)] = -2.0
+    demands[DEMAND_FEATURES.index("usual") :: len(DEMAND_FEATURES)] = demand
 
 
 def exact(workload) -> np.ndarray:
@@ -69,14 +78,8 @@ def test_agents_wait_as_the_patient_rule_does():
     """The same order and placement, and one share of the best speed for all: whoever waits, waits alike."""
     workload, calm = jobs(60), CLUSTER.model_copy(update={"contention": 0.0})
     numbers = first_numbers(preemptive=False, seed=5)
-    place = numbers[order_size() :][: len(MACHINE_FEATURES)]
-    place[:] = 0.0
-    place[MACHINE_FEATURES.index("speed alone")] = 1.0
-    place[MACHINE_FEATURES.index("crowd")] = -2.0
     numbers[JOB_FEATURES.index("rest expected")] = 0.0
-    demand = numbers[-len(DEMAND_FEATURES) :]
-    demand[:] = 0.0
-    demand[DEMAND_FEATURES.index("usual")] = np.log(0.75)
+    plain(numbers, demand=np.log(0.75))
     ours, theirs, impatient = (
         simulate(workload, policy, calm, seed=1)
         for policy in (
@@ -120,6 +123,24 @@ def test_features_of_a_job_by_hand():
     assert found["communication"] == pytest.approx(10 * float(seen.communication[job]))
 
 
+def test_a_crowd_is_when_more_wait_than_a_quarter_of_the_machines():
+    """With five machines, from two jobs on; each mood has its own demand."""
+    scene = Scene([4] * 5, speeds=[0.7] * 4 + [1.0])
+    scene.runs({4: 4})
+    numbers = first_numbers(preemptive=False, seed=0)
+    calm, crowded = numbers[-len(MOODS) * len(DEMAND_FEATURES) :].reshape(len(MOODS), -1)
+    calm[:] = crowded[:] = 0.0
+    crowded[DEMAND_FEATURES.index("usual")] = np.log(0.6)
+    agents = rule_of(numbers, no_experience(), preemptive=False)
+    scene.waits(gpus=1)
+    # Full speed or nothing, and no fast machine has room.
+    assert mood(scene.snapshot()) == 0
+    assert agents.decide(scene.snapshot()).verb == HOLD.verb
+    second = scene.waits(gpus=1)
+    assert mood(scene.snapshot()) == 1
+    assert agents.decide(scene.snapshot()).job in (second - 1, second)
+
+
 def test_a_bundle_is_the_policy_again(tmp_path):
     numbers = first_numbers(preemptive=True, seed=1)
     known = gathered([jobs(300)])
@@ -143,8 +164,8 @@ def test_numbers_and_widths_go_together():
     for preemptive in (False, True):
         numbers = first_numbers(preemptive=preemptive, seed=0)
         assert numbers.shape == widths(preemptive=preemptive).shape
-        rest = 4 if preemptive else len(DEMAND_FEATURES)
-        assert len(numbers) == order_size() + len(MACHINE_FEATURES) + rest
+        rest = 4 if preemptive else len(MOODS) * len(DEMAND_FEATURES)
+        assert len(numbers) == order_size() + len(MOODS) * len(MACHINE_FEATURES) + rest
 
 
 def settings(**changes) -> DasSettings:

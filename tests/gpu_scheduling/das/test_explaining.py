@@ -21,6 +21,7 @@ from trimtab.gpu_scheduling.das.explaining import (
 from trimtab.gpu_scheduling.das.scoring import (
     JOB_FEATURES,
     MACHINE_FEATURES,
+    MOODS,
     ScoredRule,
     learned_order,
     learned_place,
@@ -37,7 +38,7 @@ def scored(*, preemptive: bool = False, hidden: bool = True, **weights: float) -
         order[:] = np.random.default_rng(1).normal(0, 0.5, len(order))
     for name, weight in weights.items():
         order[JOB_FEATURES.index(name.replace("_", " "))] = weight
-    place = np.random.default_rng(2).normal(0, 0.5, len(MACHINE_FEATURES))
+    place = np.random.default_rng(2).normal(0, 0.5, len(MOODS) * len(MACHINE_FEATURES))
     rule = disciplines.preemptive if preemptive else disciplines.backfill
     return ScoredRule(
         "mine",

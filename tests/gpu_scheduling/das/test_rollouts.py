@@ -130,12 +130,29 @@ def test_an_episode_is_that_of_the_simulator(design: Design, policy: Callable[[S
         assert env.usual[place] == pytest.approx([rule.jct_ms.mean(), rule.fee.mean()], rel=1e-12)
 
 
-def test_rewards_add_up_to_completion_time_and_fee() -> None:
-    env = playing(reward=Reward("little", fee_weight=0.5))
-    total = played(env, [1, 2, 3, 4], newest_first)
+def test_rewards_add_up_to_completion_time_and_fee_beyond_the_least() -> None:
+    env, where = playing(reward=Reward("little", fee_weight=0.5)), course()
+    seeds = [1, 2, 3, 4]
+    total = played(env, seeds, newest_first)
+    price = where.cluster.machine_table.price.min() / 3.6e6
+    least = np.array([where.draw(seed).gpu_ms.mean() for seed in seeds]) * price
     time, fee = (env.measured / env.usual).T
-    assert total == pytest.approx(-JOBS * (time + 0.5 * fee), rel=1e-4)
+    assert total == pytest.approx(-JOBS * (time + 0.5 * (fee - least / env.usual[:, 1])), rel=1e-4)
     assert (time > 1).all()
+    assert (env.measured[:, 1] > least).all()
+
+
+def test_waiting_costs_time_and_no_fee() -> None:
+    """While nobody runs, only the jobs in the system count, whatever they will cost."""
+    dear, free = (playing(reward=Reward("little", fee_weight=weight)) for weight in (50.0, 0.0))
+    first = []
+    for env in (dear, free):
+        env.reset_to([1, 2, 3, 4])
+        hold = np.zeros_like(newest_first(env.observe()))
+        hold[:, 0] = env.observe()["waits"].shape[1]
+        first.append(env.step(hold).rewards)
+    assert first[0] == pytest.approx(first[1], rel=1e-6)
+    assert (first[0] < 0).all()
 
 
 def test_whoever_follows_the_labels_plays_as_the_rule_does() -> None:

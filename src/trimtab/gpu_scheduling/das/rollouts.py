@@ -62,9 +62,11 @@ class Course:
 class Reward(NamedTuple):
     """What decisions earn.
 
-    With `little` an episode adds up to -jobs x (mean completion time + fee_weight x mean fee), both over the
-    rule's, by Little's law. With `paper` a round earns the mean over its jobs: 1 / (fee x completion time) of
-    one that is started, both over the rule's means, less `waiting` x minutes x GPUs of one that still waits.
+    With `little` an episode adds up to -jobs x (mean completion time + fee_weight x mean fee wasted), both
+    over the rule's, by Little's law. Wasted is what jobs cost beyond the least they can, which is the same
+    for everyone; if all of the fee counted while jobs run, whoever looks ahead some hours would learn to
+    start nothing. With `paper` a round earns the mean over its jobs: 1 / (fee x completion time) of one that
+    is started, both over the rule's means, less `waiting` x minutes x GPUs of one that still waits.
     """
 
     kind: Literal["little", "paper"] = "little"
@@ -138,7 +140,7 @@ class RolloutEnvironment:
         bounds = np.linspace(0, size, min(threads, size) + 1).astype(int).tolist()
         self._shares = list(pairwise(bounds))
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-        self._fee_before, self._cost_ms = np.zeros(size), np.zeros(size)
+        self._wasted_before, self._cost_ms = np.zeros(size), np.zeros(size)
         self._now_before = np.zeros(size, np.int64)
         self.measured = np.full((size, 2), np.nan)
         """Mean completion time in ms and mean fee of the last finished episode of each environment."""
@@ -222,15 +224,15 @@ class RolloutEnvironment:
     def _settle(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Rewards and seconds since the question before."""
         outcomes = self._playing.outcomes
-        fee = outcomes.fee - self._fee_before
+        wasted = outcomes.wasted - self._wasted_before
+        self._wasted_before[:] = outcomes.wasted
         elapsed_s = (outcomes.now_ms - self._now_before) / 1000.0
-        self._fee_before[:] = outcomes.fee
         self._now_before[:] = outcomes.now_ms
         self._cost_ms += outcomes.cost_ms
         rewards = outcomes.gain
         if self._reward.kind == "little":
             time = outcomes.cost_ms / self._usual[:, 0]
-            rewards = -(time + self._reward.fee_weight * fee / self._usual[:, 1])
+            rewards = -(time + self._reward.fee_weight * wasted / self._usual[:, 1])
         return rewards.astype(np.float32), elapsed_s.astype(np.float32)
 
     def _end(self, place: int) -> None:
@@ -292,7 +294,7 @@ class RolloutEnvironment:
             self._begin(place)
             return
         self._cost_ms[place] = 0.0
-        self._fee_before[place] = outcomes.fee[place]
+        self._wasted_before[place] = outcomes.wasted[place]
         self._now_before[place] = outcomes.now_ms[place]
 
     def _begun(self, tables: Tables, seed: int, limit_ms: int, until_ms: int, heartbeat_ms: int) -> State:

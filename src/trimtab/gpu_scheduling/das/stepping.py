@@ -27,6 +27,7 @@ from trimtab.gpu_scheduling.simulator.placing import MILLI_HOURS
 from trimtab.gpu_scheduling.simulator.state import (
     COST,
     COUNTED_TO,
+    NEXT_ARRIVAL,
     NOW,
     NOWHERE,
     PENDING,
@@ -61,6 +62,7 @@ class Outcomes(NamedTuple):
 
     cost_ms: NDArray[np.float64]  # jobs in the system x time since the question before
     fee: NDArray[np.float64]  # dollars since the beginning of the episode, for what runs too
+    wasted: NDArray[np.float64]  # those of them beyond what the work that was done costs at least
     now_ms: NDArray[np.int64]
     gain: NDArray[np.float64]  # of the paper: mean over the jobs of the round
 
@@ -71,7 +73,13 @@ def new_outcomes(size: int) -> Outcomes:
     >>> new_outcomes(3).fee.tolist()
     [0.0, 0.0, 0.0]
     """
-    return Outcomes(np.zeros(size), np.zeros(size), np.zeros(size, np.int64), np.zeros(size))
+    return Outcomes(
+        cost_ms=np.zeros(size),
+        fee=np.zeros(size),
+        wasted=np.zeros(size),
+        now_ms=np.zeros(size, np.int64),
+        gain=np.zeros(size),
+    )
 
 
 class Playing(NamedTuple):
@@ -129,6 +137,7 @@ def go_on(row: Any, playing: Playing, place: int) -> None:
     playing.status[place] = status
     outcomes.cost_ms[place] += s.scalar[COST]
     outcomes.fee[place] = fee_until_now(s, t)
+    outcomes.wasted[place] = outcomes.fee[place] - least_fee(s, t)
     outcomes.now_ms[place] = s.scalar[COUNTED_TO]
     s.scalar[COST] = 0
     if status == DECIDE:
@@ -192,6 +201,27 @@ def fee_until_now(s: State, t: Tables) -> float:
         elapsed = s.scalar[COUNTED_TO] - s.slots[slot]["started_ms"]
         total += elapsed * dollars_per_ms(s, t, slot)
     return total
+
+
+@_compiler.jit
+def least_fee(s: State, t: Tables) -> float:
+    """Dollars for the work done so far, at the reference speed and the least price of a GPU."""
+    done = 0.0
+    for place in range(s.scalar[NEXT_ARRIVAL]):
+        job = t.jobs[place]
+        done += job["instances"] * job["gpu_milli"] * job["duration_ms"]
+    for place in range(s.scalar[PENDING]):
+        held = s.slots[s.lists[PENDING_ROW, place]]
+        done -= held["instances"] * held["gpu_milli"] * (held["work_ms"] - held["done_ms"])
+    for place in range(s.scalar[RUNNING]):
+        held = s.slots[s.lists[RUNNING_ROW, place]]
+        left_ms = held["work_ms"] - held["done_ms"]
+        left_ms -= held["rate"] * (s.scalar[COUNTED_TO] - held["since_ms"])
+        done -= held["instances"] * held["gpu_milli"] * left_ms
+    least = t.machines[0]["price"]
+    for place in range(1, len(t.machines)):
+        least = min(least, t.machines[place]["price"])
+    return done * least / MILLI_HOURS
 
 
 @_compiler.jit
