@@ -31,9 +31,9 @@ from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
 from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload
 
 SIZES = ("das-small", "das-medium", "das-large")
-SEQUENCES, STOPPING_SEQUENCES, JOBS = range(80_000, 80_120), 60, 2_000
-"""Drawn once everything was decided; those from 50,000 and 70,000 on were looked at on the way, and judge
-nothing. Where jobs may be stopped, the first so many are played."""
+SEQUENCES, STOPPING_SEQUENCES, JOBS = range(90_000, 90_120), 60, 2_000
+"""Drawn once everything was decided; those from 50,000, 70,000 and 80,000 on were looked at on the way, and
+judge nothing. Where jobs may be stopped, the first so many are played."""
 PLACED = tuple(f"neighbours={n},tightness={t}" for n in (0, 2, 4) for t in (0, 0.15, 0.3))
 GANG_RULES = (
     *(f"fifo+fast:{settings}" for settings in PLACED),

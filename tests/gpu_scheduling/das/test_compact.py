@@ -47,15 +47,16 @@ def jobs(count: int = 40, seed: int = 3):
 
 
 def test_with_nothing_learned_experience_decides():
-    """Where it knows every duration, it does as a rule that is told them: least expected GPU time first."""
+    """Where it knows every duration, it does as a rule that is told them: shortest job first."""
     workload = jobs()
     alone = replace(workload, group=np.arange(workload.job_count))
     numbers = first_numbers(preemptive=False, seed=5)
     plain(numbers, demand=-50.0)
+    numbers[JOB_FEATURES.index("time waited")] = 0.0
     knowing = replace(gathered([alone]), classes=exact(alone))
     ours = simulate(alone, rule_of(numbers, knowing, preemptive=False), CLUSTER, seed=1)
     told = CLUSTER.model_copy(update={"information": "oracle"})
-    theirs = simulate(alone, make_policy("qssf+fast"), told, seed=1)
+    theirs = simulate(alone, make_policy("sjf+fast"), told, seed=1)
     assert np.array_equal(ours.completion_ms, theirs.completion_ms)
 
 
@@ -78,7 +79,8 @@ def test_agents_wait_as_the_patient_rule_does():
     """The same order and placement, and one share of the best speed for all: whoever waits, waits alike."""
     workload, calm = jobs(60), CLUSTER.model_copy(update={"contention": 0.0})
     numbers = first_numbers(preemptive=False, seed=5)
-    numbers[JOB_FEATURES.index("rest expected")] = 0.0
+    numbers[: len(JOB_FEATURES)] = 0.0
+    numbers[JOB_FEATURES.index("gpus")] = 1.0
     plain(numbers, demand=np.log(0.75))
     ours, theirs, impatient = (
         simulate(workload, policy, calm, seed=1)

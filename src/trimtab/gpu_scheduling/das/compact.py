@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,64 +39,73 @@ FEATURES = {
     "moods": list(MOODS),
 }
 PLACE_SIZE = len(MOODS) * len(MACHINE_FEATURES)
-CALM, CROWDED = range(len(MOODS))
+STOPPING_PLACE = {"speed alone": 1.0, "crowd": -3.0, "GPUs left free": -0.35}
+"""As the rule `fast`."""
+FIRST_PLACES = (
+    {
+        "speed alone": 3.0,
+        "speed x GPUs": -0.65,
+        "crowd": -1.0,
+        "crowd x GPUs free": -4.0,
+        "GPUs left free": -0.35,
+    },
+    {
+        "speed alone": 1.2,
+        "speed x GPUs": 0.45,
+        "crowd": -1.1,
+        "crowd x GPUs free": -4.0,
+        "GPUs left free": -0.65,
+        "filled exactly": 0.2,
+        "crowd x sensitivity": -0.4,
+    },
+)
+"""Of `MOODS`. Crowds of neighbours matter more where there is a choice. While it is calm, fast machines are
+for jobs on one GPU, and the largest gangs hardly care."""
+FIRST_DEMANDS = (
+    {"usual": -0.28, "gpus": -0.2},
+    {"usual": -0.5, "gpus": 0.15, "jobs waiting": -0.16, "time since it came": 0.13, "rest expected": 0.08},
+)
+"""While it is calm, a job on one GPU waits for 0.76 of full speed, so for no slow machine; a gang of 16 for
+0.62 of it. In a crowd, gangs wait for more."""
 LARGEST_MARGIN, LARGEST_MINUTES = 50.0, 120.0
 
 
 def first_numbers(*, preemptive: bool, seed: int) -> Floats:
-    """Where training starts: at what experience alone would do, plus hidden units that say nothing yet.
+    """Where training starts: at what experience and earlier searches say, plus hidden units that say nothing.
 
-    That is least GPU time expected first: GPUs times the mean time left of such jobs or, where jobs may be
-    stopped, times their quick rest. The score is the logarithm of the priority.
+    Where jobs may be stopped, the least GPU time expected goes first: GPUs times the quick rest of such jobs.
+    Else the least mean time left, however many GPUs, and less the longer a job has waited. The score is the
+    logarithm of the priority.
     """
     features = len(JOB_FEATURES)
     order = np.zeros(order_size())
-    order[JOB_FEATURES.index("gpus")] = 4.0 * np.log(2.0)
-    order[JOB_FEATURES.index("quick rest expected" if preemptive else "rest expected")] = 10.0
+    first = {"gpus": 4.0 * np.log(2.0), "quick rest expected": 10.0}
+    if not preemptive:
+        first = {"rest expected": 10.0, "time waited": -2.0}
+    for name, weight in first.items():
+        order[JOB_FEATURES.index(name)] = weight
     hidden = order[features:].reshape(HIDDEN, features + 2)
     luck = np.random.default_rng(seed)
     hidden[:, :features] = luck.normal(0.0, 0.7, (HIDDEN, features))
     hidden[:, features] = luck.normal(0.0, 0.3, HIDDEN)
-    # Margin, minutes before a job may be displaced; log of the gain for which it moves, minutes before that.
-    rest = [0.25, 1.0, 0.05, 5.0] if preemptive else _first_demands()
-    return np.concatenate([order, _first_places(preemptive=preemptive), rest])
+    if preemptive:
+        places = [_weights(MACHINE_FEATURES, STOPPING_PLACE)] * len(MOODS)
+        # Margin, minutes before a job may be displaced; log of the gain to move for, minutes before that.
+        return np.concatenate([order, *places, [0.25, 1.0, 0.05, 5.0]])
+    places = [_weights(MACHINE_FEATURES, place) for place in FIRST_PLACES]
+    demands = [_weights(DEMAND_FEATURES, demand) for demand in FIRST_DEMANDS]
+    return np.concatenate([order, *places, *demands])
 
 
-def _first_places(*, preemptive: bool) -> Floats:
-    """As the rule `fast`, and crowds matter more where there is a choice.
-
-    Where jobs stay where they are, fast machines are for those on one GPU while it is calm: a gang holds up
-    to 16 of them and hardly cares.
-    """
-    places = np.zeros((len(MOODS), len(MACHINE_FEATURES)))
-    places[:, MACHINE_FEATURES.index("speed alone")] = 1.0
-    places[:, MACHINE_FEATURES.index("crowd")] = -3.0 if preemptive else -1.0
-    places[:, MACHINE_FEATURES.index("crowd x GPUs free")] = 0.0 if preemptive else -4.0
-    places[:, MACHINE_FEATURES.index("GPUs left free")] = -0.35
-    if not preemptive:
-        places[CALM, MACHINE_FEATURES.index("speed alone")] = 3.0
-        places[CALM, MACHINE_FEATURES.index("speed x GPUs")] = -0.65
-    return places.ravel()
-
-
-def _first_demands() -> Floats:
-    """In a crowd as the rule `patient` with its usual setting.
-
-    While it is calm, a job on one GPU waits for 0.76 of full speed, so for no slow machine; a gang of 16 for
-    0.62 of it.
-    """
-    demands = np.zeros((len(MOODS), len(DEMAND_FEATURES)))
-    demands[CROWDED, DEMAND_FEATURES.index("usual")] = np.log(0.65)
-    demands[CALM, DEMAND_FEATURES.index("usual")] = -0.28
-    demands[CALM, DEMAND_FEATURES.index("gpus")] = -0.2
-    return demands.ravel()
+def _weights(features: tuple[str, ...], told: Mapping[str, float]) -> Floats:
+    return np.array([told.get(name, 0.0) for name in features])
 
 
 def widths(*, preemptive: bool) -> Floats:
     """How far each number may usefully move in training; 0: it stays as it is.
 
     What enters hidden units does and, without preemption, the numbers for calm moments: a search among noisy
-    episodes leaves such a start sooner than it finds a better one.
+    episodes leaves that start sooner than it finds a better one.
     """
     features = len(JOB_FEATURES)
     order = np.ones(order_size())
@@ -103,7 +113,7 @@ def widths(*, preemptive: bool) -> Floats:
     places = np.full((len(MOODS), len(MACHINE_FEATURES)), 0.5)
     demands = np.full((len(MOODS), len(DEMAND_FEATURES)), 0.2)
     if not preemptive:
-        places[CALM] = demands[CALM] = 0.0
+        places[MOODS.index("calm")] = demands[MOODS.index("calm")] = 0.0
     rest = np.array([0.5, 0.5, 0.05, 2.0]) if preemptive else demands.ravel()
     return np.concatenate([order, places.ravel(), rest])
 
