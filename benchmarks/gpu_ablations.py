@@ -4,7 +4,8 @@ Every scheduler of the table on the same 8 sequences of 600 later jobs of Alibab
 machines of four GPUs. The paper's rules wait strictly for their first job. Its agents are trained here as
 published (Gaussian scores, the paper's reward, nothing to begin from; some seven minutes, eight runs at once
 on one GPU): the dual agents alone (DA), with communication (+MC), with the random-walk Gaussian process
-(+RWGP), and with both. Heads and history are its figure 5; the usual here are 4 and 32.
+(+RWGP), and with both. Heads and history are its figure 5; the usual here are 4 and 32. Beside them stand our
+own agents without preemption: `das-network` (so far a copy of an earlier `das-gang`) and `das-gang`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ PAPER = {
     "DAS": ("das-paper", (638.0, 155.0, 108.7)),
 }
 """Policy here, and the paper's minutes on small, medium and large."""
+OURS = {
+    "das-network": str(BUNDLES / "das-network-pai"),
+    "das-gang": str(BUNDLES / "das-gang-pai-1"),
+}
 ABLATIONS = ("DA", "DA+MC", "DA+RWGP", "DAS")
 SIZES = ("das-small", "das-medium", "das-large")
 TUNED = {
@@ -61,6 +66,9 @@ def of_size(place: int) -> list[Row]:
         judged = words in ABLATIONS
         bar = f">= {floor:.3f}" if judged else "none"
         rows.append(Row(name, value, bar, value >= floor if judged else True, low, high))
+    for words, policy in OURS.items():
+        value, low, high = gained(ratio(played(policy, workloads, cluster), first))
+        rows.append(Row(f"{size}: {words}: JCT saved over FIFO-FirstFit", value, "none", True, low, high))
     rows += [_part(f"{size}: {words}: JCT of DAS over it", found, words, place) for words in ABLATIONS[:-1]]
     fee = ratio(found["DAS"], first, FEE)
     rows.append(Row(f"{size}: DAS: fee over FIFO-FirstFit", fee.value, "none", True, fee.low, fee.high))
