@@ -334,3 +334,12 @@ def test_damaged_machines(row: str, said: str, tmp_path: Path) -> None:
     assert (report.read["machines"], report.lost["rows"]) == (2, 1)
     with pytest.raises(HistoryError, match="no machine with GPUs in it"):
         write_openb_machines(written(tmp_path, "\n".join(NODES.split("\n")[:2])), tmp_path / "machines.csv")
+
+
+def test_jobs_of_a_plain_csv_may_be_called_jobs(tmp_path: Path) -> None:
+    lines = "job,arrival_s,duration_s,gpus,colour\na,0,100,2,red\n{},5,50,1,blue\n"
+    _, report = import_gpu_jobs_csv(written(tmp_path, lines.format("b"), "jobs.csv"))
+    assert "jobs are told apart by job" in report.assumptions
+    assert "nothing else matters: not read are the columns colour" in report.assumptions
+    with pytest.raises(HistoryError, match="line 3: job 'a' stands there twice"):
+        import_gpu_jobs_csv(written(tmp_path, lines.format("a"), "twice.csv"))

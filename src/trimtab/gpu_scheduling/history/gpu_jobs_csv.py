@@ -5,7 +5,7 @@ The first line names the columns, in any order and case. Several names are under
     arrival    arrival_s, arrival_time, submit_s, submit_time, arrival, timestamp   (seconds, or dates)
     duration   duration_s, service_sec, service_s, runtime_s, duration              (seconds)
     GPUs       gpu_count, num_gpus, gpu_num, gpus
-    id         id, job_id, jobid, row        (may be missing, like all below)
+    id         id, job_id, jobid, job, row   (may be missing, like all below)
     user       user, user_id, vc, cluster
     name       task, name, job_name, jobname
     nodes      nodes, node_num, num_nodes
@@ -26,7 +26,7 @@ NAMES = {
     "arrival_s": ("arrival_s", "arrival_time", "submit_s", "submit_time", "arrival", "timestamp"),
     "duration_s": ("duration_s", "service_sec", "service_s", "runtime_s", "duration"),
     "gpus": ("gpu_count", "num_gpus", "gpu_num", "gpus"),
-    "id": ("id", "job_id", "jobid", "row"),
+    "id": ("id", "job_id", "jobid", "job", "row"),
     "user": ("user", "user_id", "vc", "cluster"),
     "name": ("task", "name", "job_name", "jobname"),
     "nodes": ("nodes", "node_num", "num_nodes"),
@@ -66,6 +66,9 @@ def import_gpu_jobs_csv(
             tried = own or ", ".join(names)
             there = ", ".join(name for name in frame.columns if name != "line")
             raise HistoryError(f"{reading.path}: no column for {wanted} ({tried}); it has {there}; {WAY_OUT}")
+    others = [name for name in frame.columns if name not in ("line", *chosen.values())]
+    if others:
+        report.assume(f"nothing else matters: not read are the columns {', '.join(others)}")
     frame = frame.select("line", *(frame[theirs].alias(ours) for ours, theirs in chosen.items()))
     is_clock = frame["arrival_s"].str.contains(":").any()
     frame = reading.numbers(reading.times(frame, "arrival_s"), "duration_s", "gpus", "nodes")
