@@ -21,7 +21,7 @@ demo: $(VENV)/.demo-ready  ## Compare schedulers and autoscalers on embedded wor
 	$(BIN)/trimtab demo gpu $(ARGS)
 
 test: $(VENV)/.dev-ready system  ## Run every test (two workers). Narrow it with ARGS="-k words".
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: $(VENV)/.dev-ready  ## Lint, format, types, layers, spelling.
 	$(BIN)/ruff check .
@@ -35,7 +35,7 @@ format: $(VENV)/.dev-ready  ## Rewrite the sources the way `make check` wants th
 	$(BIN)/ruff format .
 
 coverage: $(VENV)/.dev-ready  ## Run the compiled code as plain Python and hold 95 % of lines and branches.
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-fail-under=95 \
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95 \
 		-m "not slow and not spark and not browser and not streams and not pods" $(ARGS)
 
 bench-%: $(VENV)/.dev-ready  ## Run one benchmark: bench-dag-fidelity runs benchmarks/dag_fidelity.py.

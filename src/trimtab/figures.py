@@ -25,6 +25,7 @@ __all__ = [
     "panel_title",
     "paper_of",
     "save_figure",
+    "shortened",
 ]
 
 WIDTH_INCHES, DOTS_PER_INCH = 12.0, 100  # 1200 pixels: the width of a README
@@ -96,6 +97,15 @@ def legend_above(axes: Axes, paper: Paper) -> None:
     )
 
 
+def shortened(text: str, letters: int) -> str:
+    """At most so many letters.
+
+    >>> shortened("aggregate", 5)
+    'aggr…'
+    """
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
 def panel_title(axes: Axes, name: str, paper: Paper, *, rise: float, room: float) -> Annotation:
     """The name of a policy above the left end of its panel, `rise` points up.
 
@@ -103,9 +113,8 @@ def panel_title(axes: Axes, name: str, paper: Paper, *, rise: float, room: float
     """
     # A bold letter is about 0.66 of its size wide.
     size = min(max(room / (0.66 * max(len(name), 1)), 9.0), 14.0)
-    most = int(room / (0.66 * size))
     return axes.annotate(
-        name if len(name) <= most else f"{name[: most - 1]}…",
+        shortened(name, int(room / (0.66 * size))),
         (0, 1),
         (0, rise),
         xycoords="axes fraction",

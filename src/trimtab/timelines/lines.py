@@ -33,7 +33,6 @@ __all__ = [
     "look_of",
     "powers_of_ten",
     "shade",
-    "shortened",
 ]
 
 # Up to 1.5 intervals per pixel a line is a line; beyond that it is a smear, and bins tell more.
@@ -243,12 +242,3 @@ def dress(axes: Axes, panel: Panel[Any], look: Look, *, first_column: bool) -> N
             ncols=len(handles), frameon=False, labelcolor=paper.muted, fontsize=9, handlelength=1.3,
             handletextpad=0.45, columnspacing=1.1,
         )  # fmt: skip
-
-
-def shortened(text: str, letters: int) -> str:
-    """At most so many letters.
-
-    >>> shortened("aggregate", 5)
-    'aggr…'
-    """
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"

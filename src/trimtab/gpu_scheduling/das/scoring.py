@@ -94,8 +94,8 @@ DEMAND_FEATURES = (
 )
 """What decides how good a place a job waits for: log of its speed there over the best it could have."""
 MOODS = ("calm", "crowded")
-"""Numbers of placement and demand come once for each. It is crowded when more jobs wait than there are
-quarters of the machines: until then a job may choose, from then on it takes GPUs from others."""
+"""Numbers of placement and demand come once for each. It is crowded when more jobs wait than a quarter
+of the machines: until then a job may choose, from then on it takes GPUs from others."""
 USUAL_REST = 0.8
 """Log of seconds over 10: 50 minutes."""
 LARGEST = 60.0

@@ -148,10 +148,7 @@ class Workload:
         if len(where) == 0:
             told = ", ".join(f"{name} = {value}" for name, value in settings.items() if value is not None)
             by = f" by {told}" if told else ""
-            raise WorkloadError(
-                f"{self._source}: no jobs are left of {self.job_count}{by}; widen the choice, or enlarge the "
-                "cluster"
-            )
+            raise WorkloadError(f"{self._source}: no jobs are left of {self.job_count}{by}; widen the choice")
         parts: dict[str, Any] = {name: getattr(self, name)[where] for name in _BY_JOB}
         return replace(
             self,

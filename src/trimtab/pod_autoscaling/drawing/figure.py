@@ -8,12 +8,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from trimtab.core.errors import TrimtabError
-from trimtab.figures import save_figure
+from trimtab.figures import save_figure, shortened
 from trimtab.pod_autoscaling.drawing.marks import MarksOf, changes_of, marks_panel
 from trimtab.pod_autoscaling.drawing.panels import PANELS
 from trimtab.pod_autoscaling.episode import Episode
 from trimtab.timelines import blocks_figure, check_times
-from trimtab.timelines.lines import shortened
 
 __all__ = ["draw_episodes", "episodes_figure"]
 

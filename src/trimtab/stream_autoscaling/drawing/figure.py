@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from trimtab.core.errors import TrimtabError
-from trimtab.figures import DOTS_PER_INCH, WIDTH_INCHES, save_figure
+from trimtab.figures import DOTS_PER_INCH, WIDTH_INCHES, save_figure, shortened
 from trimtab.stream_autoscaling.drawing.panels import (
     MOST_LETTERS,
     Look,
@@ -27,7 +27,7 @@ from trimtab.stream_autoscaling.drawing.panels import (
 )
 from trimtab.stream_autoscaling.episode import Episode
 from trimtab.timelines.blocks import Grid, check_times, set_time_axis, write_heading, write_title
-from trimtab.timelines.lines import from_zero, powers_of_ten, shortened
+from trimtab.timelines.lines import from_zero, powers_of_ten
 
 __all__ = ["draw_episodes", "episodes_figure"]
 

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_rgb
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
+from trimtab.figures import shortened
 from trimtab.stream_autoscaling.episode import Episode, left_scale
 from trimtab.timelines import lines as timelines
-from trimtab.timelines.lines import binned, draw_area, draw_line, hours_of, shade, shortened
+from trimtab.timelines.lines import binned, draw_area, draw_line, hours_of, shade
 
 __all__ = [
     "MOST_LETTERS",
