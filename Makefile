@@ -62,6 +62,9 @@ train-das: $(VENV)/.dev-ready  ## Train the compact schedulers of training jobs 
 	for preset in das-gang das; do \
 		$(BIN)/trimtab train gpu --preset $$preset --out runs/$$preset $(ARGS) || exit 1; done
 
+train-das-network: $(VENV)/.dev-ready  ## Train the networks of DAS, rollouts against each other (ten minutes on one GPU, hours on two cores).
+	$(BIN)/trimtab train gpu --preset das-network --out runs/das-network $(ARGS)
+
 train-gpu-rivals: $(VENV)/.dev-ready  ## Practise with the learned rivals of training jobs (ARGS="dl2": only this).
 	$(BIN)/python -m trimtab.gpu_scheduling.rivals.practice $(ARGS)
 

@@ -416,7 +416,7 @@ DAS_CLAIMS = (
         "Better than RIFLING for every number of heads and length of history",
         "shown as a figure",
         "gpu-ablations",
-        ("das-paper: JCT over RIFLING", "heads =", "history ="),
+        ("das-paper, ",),
     ),
     Claim(
         "Case study: the gate tells the order of the cluster; the process finds machines alike, and crowds",

@@ -1,29 +1,37 @@
 """`make bench-gpu-learning`: trained schedulers against every rule, on jobs of a later time.
 
 Real tasks of Alibaba's PAI on 8, 10 and 13 machines of four GPUs: policies were trained on the first 70 % by
-time, and everyone is judged on 120 sequences of 2,000 jobs of the rest (60 where jobs may be stopped, which
-takes longer to play), the same for all. Nobody is told durations. The best rule of a table is the best on
-these very sequences, with hindsight, out of all its settings listed here: what a rule tuned beforehand could
-reach at most.
+time, and everyone is judged on the same sequences of 2,000 jobs of the rest: 120 of them, 480 on the large
+cluster, where differences are small, and 60 where jobs may be stopped or networks are asked, which takes
+longer to play. Nobody is told durations. The best rule of a table is the best on these very sequences, with
+hindsight, out of all its settings listed here: what a rule tuned beforehand could reach at most.
 
-Without preemption, as in DAS (KDD'23), three training seeds of `das-gang` stand beside the rules; with it,
-`das`. Both carry experience: what jobs of a name and size used to take in the first part of the trace. Rules
-that are told durations predicted from finished jobs are a table of their own, and reported beside.
+Without preemption, as in DAS (KDD'23), three training seeds of `das-gang` and the networks stand beside the
+rules; with it, `das`. All carry experience: what jobs of a name and size used to take in the first part of
+the trace. Rules that are told durations predicted from finished jobs are a table of their own, and reported
+beside.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from benchmarks.gpu_traces import imported
 from benchmarks.results import ROOT, Row, finish
+from trimtab.core.bundle import load_bundle
 from trimtab.core.statistics import Estimate, paired_ratio
 from trimtab.gpu_scheduling.cluster import Cluster
+from trimtab.gpu_scheduling.das.agent import das_agent
+from trimtab.gpu_scheduling.das.network_policy import network_policy
+from trimtab.gpu_scheduling.das.rollouts import Course, RolloutEnvironment
+from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.simulator.simulator import simulate
 from trimtab.gpu_scheduling.workload import Workload, save_workload
@@ -31,9 +39,12 @@ from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
 from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload
 
 SIZES = ("das-small", "das-medium", "das-large")
-SEQUENCES, STOPPING_SEQUENCES, JOBS = range(90_000, 90_120), 60, 2_000
-"""Drawn once everything was decided; those from 50,000, 70,000 and 80,000 on were looked at on the way, and
-judge nothing. Where jobs may be stopped, the first so many are played."""
+FIRST_SEED, JOBS = 110_000, 2_000
+"""Drawn once everything was decided; those from 50,000, 70,000, 80,000 and 90,000 on were looked at on the
+way, and judge nothing."""
+SEQUENCES = {"das-small": 120, "das-medium": 120, "das-large": 480}
+FEWER = 60
+"""So many of them are played where jobs may be stopped, and by networks."""
 PLACED = tuple(f"neighbours={n},tightness={t}" for n in (0, 2, 4) for t in (0, 0.15, 0.3))
 GANG_RULES = (
     *(f"fifo+fast:{settings}" for settings in PLACED),
@@ -60,6 +71,8 @@ FORETELLING_RULES = tuple(f"{order}+fast:{PLACED[5]}" for order in ("sjf", "qssf
 FORETELLING_PREEMPTIVE_RULES = tuple(f"{order}+fast:min_run_s=60" for order in ("srtf", "srsf"))
 BUNDLES = ROOT / "benchmarks" / "bundles"
 GANG = tuple(str(BUNDLES / f"das-gang-pai-{seed}") for seed in (1, 2, 3))
+OF_SMALL, TRANSFERRED = str(BUNDLES / "das-gang-small"), "das-gang trained on das-small alone"
+NETWORK = str(BUNDLES / "das-network-pai")
 PREEMPTIVE = str(BUNDLES / "das-pai")
 JCT, FEE = 0, 1
 
@@ -73,19 +86,42 @@ def pai_file() -> str:
     return str(folder / "pai.workload")
 
 
-def sequences(size: str, *, jobs: int = JOBS) -> list[Workload]:
+def drawn(size: str, seed: int, *, jobs: int = JOBS) -> Workload:
     asked = WorkloadSettings(name=pai_file(), jobs=jobs, load=usual_load(size))
     gpus = float(find_cluster(size).machine_table.gpus.sum())
-    return [draw_workload(asked, gpus=gpus, seed=seed, part="test") for seed in SEQUENCES]
+    return draw_workload(asked, gpus=gpus, seed=seed, part="test")
+
+
+def sequences(size: str, count: int, *, jobs: int = JOBS) -> list[Workload]:
+    return [drawn(size, seed, jobs=jobs) for seed in range(FIRST_SEED, FIRST_SEED + count)]
 
 
 def played(policy: str, workloads: Sequence[Workload], cluster: Cluster) -> np.ndarray:
     """[sequences, 2]: mean completion time (minutes) and fee (dollars)."""
     found = []
-    for seed, workload in zip(SEQUENCES, workloads, strict=False):
+    for seed, workload in enumerate(workloads, start=FIRST_SEED):
         episode = simulate(workload, make_policy(policy), cluster, seed=seed)
         found.append((episode.jct_ms.mean() / 60_000, episode.fee.mean()))
     return np.array(found)
+
+
+def played_at_once(bundle: str, size: str, count: int) -> np.ndarray:
+    """The same by networks, which answer in all sequences together."""
+    policy, rule = network_policy(load_bundle(Path(bundle))), make_policy(GANG_RULES[0])
+    assert isinstance(rule, Rule)
+    playing = RolloutEnvironment(
+        [Course(find_cluster(size), partial(drawn, size))],
+        policy.design,
+        size=count,
+        rule=rule,
+        experience=policy.experience,
+        staggered=False,
+    )
+    best = jax.jit(das_agent(policy.design).best)
+    playing.reset_to(range(FIRST_SEED, FIRST_SEED + count))
+    while playing.going:
+        playing.step(np.asarray(best(policy.parameters, playing.observe())))
+    return playing.measured / (60_000, 1)
 
 
 def ratio(ours: np.ndarray, theirs: np.ndarray, column: int = JCT) -> Estimate:
@@ -102,37 +138,46 @@ def told(name: str, found: Estimate) -> Row:
     return Row(name, found.value, "none", True, found.low, found.high)
 
 
-def of_size(size: str) -> list[Row]:
-    every, cluster = sequences(size), find_cluster(size)
+class Table(NamedTuple):
+    """Rules on some sequences of one cluster."""
+
+    words: str
+    best: str
+    of_best: np.ndarray
+    beside: dict[str, np.ndarray]  # the best of rules that are ours
+    informed: dict[str, np.ndarray]  # and of those that are told predicted durations
+
+
+@cache
+def without_preemption(size: str) -> Table:
+    workloads = sequences(size, SEQUENCES[size])
+    return table(size, "without preemption", workloads, GANG_RULES, PATIENT_RULES, FORETELLING_RULES)
+
+
+def with_preemption(size: str) -> Table:
+    return table(
+        size,
+        "with preemption",
+        sequences(size, FEWER),
+        PREEMPTIVE_RULES,
+        MOVING_RULES,
+        FORETELLING_PREEMPTIVE_RULES,
+    )
+
+
+def table(
+    size: str,
+    words: str,
+    workloads: Sequence[Workload],
+    rules: Sequence[str],
+    ours: Sequence[str],
+    foretelling: Sequence[str],
+) -> Table:
+    cluster = find_cluster(size)
     foretold = cluster.model_copy(update={"information": "predicted"})
-    rows = []
-    for words, workloads, rules, trained, others in (
-        ("without preemption", every, GANG_RULES, GANG, (PATIENT_RULES, FORETELLING_RULES)),
-        (
-            "with preemption",
-            every[:STOPPING_SEQUENCES],
-            PREEMPTIVE_RULES,
-            (PREEMPTIVE,),
-            (MOVING_RULES, FORETELLING_PREEMPTIVE_RULES),
-        ),
-    ):
-        bar = 0.95 if size == "das-small" else 1.0
-        best, theirs = best_of(rules, workloads, cluster)
-        name = f"{size}: best rule {words}, JCT (min): {best}"
-        rows.append(Row(name, float(theirs[:, JCT].mean()), "none", holds=True))
-        ours_as_rules, foretelling = others
-        beside = [best_of(ours_as_rules, workloads, cluster), best_of(foretelling, workloads, foretold)]
-        for number, policy in enumerate(trained, start=1):
-            ours = played(policy, workloads, cluster)
-            name = f"{size}: {Path(policy).name.partition('-pai')[0]}"
-            name += f", training seed {number}" if len(trained) > 1 else ""
-            rows.append(row(f"{name}: JCT / best rule", ratio(ours, theirs), bar, sure=bar < 1))
-            rows.append(row(f"{name}: fee / best rule", ratio(ours, theirs, FEE), 1.0))
-            (rule, found), (informed, found_informed) = beside
-            rows.append(row(f"{name}: JCT / {rule}", ratio(ours, found), 1.0))
-            note = f"{informed}, which is told predicted durations"
-            rows.append(told(f"{name}: JCT / {note}", ratio(ours, found_informed)))
-    return rows
+    best, of_best = best_of(rules, workloads, cluster)
+    beside = dict([best_of(ours, workloads, cluster)])
+    return Table(words, best, of_best, beside, dict([best_of(foretelling, workloads, foretold)]))
 
 
 def best_of(rules: Sequence[str], workloads: Sequence[Workload], cluster: Cluster) -> tuple[str, np.ndarray]:
@@ -142,9 +187,51 @@ def best_of(rules: Sequence[str], workloads: Sequence[Workload], cluster: Cluste
     return best, found[best]
 
 
+def of_size(size: str) -> list[Row]:
+    cluster, gang, stopping = find_cluster(size), without_preemption(size), with_preemption(size)
+    bar = 0.95 if size == "das-small" else 1.0
+    every = sequences(size, SEQUENCES[size])
+    rows = [told_best(size, gang)]
+    for number, policy in enumerate(GANG, start=1):
+        name = f"{size}: das-gang, training seed {number}"
+        rows += judged(name, played(policy, every, cluster), gang, bar, sure=True)
+    rows += judged(f"{size}: das-network", played_at_once(NETWORK, size, FEWER), gang, 1.0, sure=False)
+    rows.append(told_best(size, stopping))
+    rows += judged(f"{size}: das", played(PREEMPTIVE, every[:FEWER], cluster), stopping, bar, sure=True)
+    return rows
+
+
+def told_best(size: str, rules: Table) -> Row:
+    name = f"{size}: best rule {rules.words}, JCT (min): {rules.best}"
+    return Row(name, float(rules.of_best[:, JCT].mean()), "none", holds=True)
+
+
+def judged(name: str, ours: np.ndarray, rules: Table, bar: float, *, sure: bool) -> list[Row]:
+    """Against the best rule, and beside others, on as many sequences as were played."""
+    count = len(ours)
+    best = rules.of_best[:count]
+    rows = [
+        row(f"{name}: JCT / best rule", ratio(ours, best), bar, sure=sure),
+        row(f"{name}: fee / best rule", ratio(ours, best, FEE), 1.0),
+    ]
+    rows += [
+        row(f"{name}: JCT / {rule}", ratio(ours, theirs[:count]), 1.0)
+        for rule, theirs in rules.beside.items()
+    ]
+    rows += [
+        told(f"{name}: JCT / {rule}, which is told predicted durations", ratio(ours, theirs[:count]))
+        for rule, theirs in rules.informed.items()
+    ]
+    return rows
+
+
 def transferred() -> list[Row]:
-    """The same policy, without training again, on larger clusters and other traces."""
+    """The policy of the small cluster, without training again, on larger clusters and other traces."""
     rows = []
+    for size in SIZES[1:]:
+        ours = played(OF_SMALL, sequences(size, SEQUENCES[size]), find_cluster(size))
+        found = ratio(ours, without_preemption(size).of_best)
+        rows.append(told(f"{size}: {TRANSFERRED}: JCT / best rule", found))
     traces = {
         "venus": ("gpu-jobs-csv", "helios_venus/helios_venus_gpu_jobs.csv.gz", 5_000),
         "openb": ("openb-2023", "alibaba_gpu_v2023_openb/openb_pod_list_default.csv.gz", 1_500),
@@ -155,11 +242,12 @@ def transferred() -> list[Row]:
         cluster = find_cluster(cluster_name)
         asked = WorkloadSettings(name=str(file), jobs=jobs, arrivals="trace", most_gpus=64, shortest_s=0)
         gpus = float(cluster.machine_table.gpus.sum())
-        workloads = [draw_workload(asked, gpus=gpus, seed=seed, part="test") for seed in SEQUENCES[:10]]
+        seeds = range(FIRST_SEED, FIRST_SEED + 10)
+        workloads = [draw_workload(asked, gpus=gpus, seed=seed, part="test") for seed in seeds]
         rules = ("fifo+best-fit", *(f"{order}+fast:{PLACED[5]}" for order in ("smallest", "fifo")))
         best, theirs = best_of(rules, workloads, cluster)
-        ours = played(GANG[0], workloads, cluster)
-        rows.append(told(f"{cluster_name}, not trained again: das-gang: JCT / {best}", ratio(ours, theirs)))
+        ours = played(OF_SMALL, workloads, cluster)
+        rows.append(told(f"{cluster_name}: {TRANSFERRED}: JCT / {best}", ratio(ours, theirs)))
     return rows
 
 

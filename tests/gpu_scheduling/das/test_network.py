@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -17,11 +18,11 @@ from trimtab.gpu_scheduling.das.network import (
     encode,
     new_network,
     order_scores,
-    place_facts,
     place_scores,
     summary,
     value,
 )
+from trimtab.gpu_scheduling.das.places import Places, new_places, usual_places
 from trimtab.gpu_scheduling.das.view import JOB_FACTS, PAIR_FACTS
 from trimtab.networks.node_gaussian_process import machine_posterior, machine_prior
 
@@ -168,10 +169,11 @@ def test_each_ablation_has_no_more_than_its_own_parameters() -> None:
 
 
 def test_who_hears_of_places_begins_as_a_rule_that_waits_for_good_ones() -> None:
-    """Least expected GPU time first; whoever would be slow comes after, and if all would be, none starts."""
+    """Least expected duration first; whoever would be slow comes after, and if all would be, none starts."""
     design = small_design(places=True, width=64, heads=4)
     network, view = new_network(design, 0), random_views(1, machines=3)
     jobs, pairs = np.zeros_like(view.jobs), np.zeros_like(view.pairs)
+    jobs[0, :3, JOB_FACTS.index("GPUs")] = 0.2
     jobs[0, :3, JOB_FACTS.index("expected duration")] = [0.6, 0.3, 0.5]
     pairs[0, :3, 0, PAIR_FACTS.index("room")] = 1.0
     every = np.arange(6)[None] < 3
@@ -200,7 +202,47 @@ def test_speed_there_by_hand() -> None:
     told = view._replace(jobs=jobs, pairs=pairs, real=np.ones((1, 3), bool))
     # The slower holds the gang back, and a communication of 0.1 comes on top; the best is 2 for both.
     wanted = [[math.log(0.5 / 1.1 / 2.0), 1.0], [math.log(1 / 1.25 / 2.0), 0.0]]
-    assert place_facts(told, np)[0] == pytest.approx(np.array(wanted), abs=1e-6)
+    assert usual_places(new_places(), told, np).facts[0] == pytest.approx(np.array(wanted), abs=1e-6)
+
+
+def gang_of_two(scores: Sequence[float], racks: Sequence[int], *, communication: float = 0.5) -> Places:
+    """Where a gang goes of which half fits on each machine; those have speeds with these logarithms."""
+    count = len(scores)
+    view = random_views(1, window=1, machines=count)
+    jobs, pairs = np.zeros_like(view.jobs), np.zeros_like(view.pairs)
+    jobs[0, 0, JOB_FACTS.index("GPUs")] = math.log2(3.0) / 5
+    jobs[0, 0, JOB_FACTS.index("communication")] = communication
+    pairs[0, 0, :, PAIR_FACTS.index("room")] = 0.5
+    pairs[0, 0, :, PAIR_FACTS.index("speed alone")] = scores
+    told = view._replace(
+        jobs=jobs,
+        pairs=pairs,
+        machines=np.zeros_like(view.machines),
+        real=np.ones((1, count), bool),
+        rack=np.array([racks], np.float32),
+    )
+    return usual_places(new_places(), told, np)
+
+
+def test_a_gang_stays_in_a_rack_unless_it_is_much_faster_across() -> None:
+    """Spread over machines it loses a tenth, and over racks two tenths."""
+    near = gang_of_two([0.0, -0.02, 0.0, -0.02], [0, 0, 1, 1])
+    assert near.chosen[0, 0].tolist() == [1, 1, 0, 0]
+    assert near.facts[0, 0].tolist() == pytest.approx([-0.02 - math.log(1.1), 1])
+    far = gang_of_two([0.0, -0.5, 0.0, -0.5], [0, 0, 1, 1])
+    assert far.chosen[0, 0].tolist() == [1, 0, 1, 0]
+    assert far.facts[0, 0].tolist() == pytest.approx([-math.log(1.2), 1])
+    alone = gang_of_two([0.0, 0.0, -0.1, -0.2], [0, 1, 2, 2])
+    assert alone.chosen[0, 0].tolist() == [1, 1, 0, 0]
+
+
+def test_racks_are_compared_by_their_slowest_machine_and_the_order_of_machines_does_not_count() -> None:
+    speeds, racks = [0.0, -0.06, -0.02, -0.03, 0.0, -0.07], [0, 0, 1, 1, 2, 2]
+    found = gang_of_two(speeds, racks)
+    assert found.chosen[0, 0].tolist() == [0, 0, 1, 1, 0, 0]
+    shuffled = np.random.default_rng(0).permutation(6)
+    again = gang_of_two([speeds[at] for at in shuffled], [racks[at] for at in shuffled])
+    assert again.chosen[0, 0].tolist() == found.chosen[0, 0][shuffled].tolist()
 
 
 def test_designs_that_cannot_be_are_refused() -> None:

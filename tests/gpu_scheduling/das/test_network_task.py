@@ -87,7 +87,8 @@ def test_the_published_parts_are_presets() -> None:
         "das-paper-rwgp": (False, True),
     }
     assert {one.actions for one in designs.values()} == {"scores"}
-    assert load_preset("das-network").design.actions == "choices"
+    ours = load_preset("das-network")
+    assert (ours.design.actions, ours.training.baseline) == ("choices", "same_sequence")
 
 
 @pytest.mark.parametrize(
@@ -204,22 +205,29 @@ def test_a_bundle_of_another_network_is_no_beginning(tmp_path: Path) -> None:
 # --- a run ---------------------------------------------------------------------------------------------
 
 
+ALONE = ('teacher=""', "training.anchor=0", "training.imitation_iterations=0")
+RUNS = {
+    "choices": (),
+    "scores": ('design.actions="scores"', 'reward="paper"', *ALONE),
+    "against each other": (
+        "rollouts=2",
+        'training.baseline="same_sequence"',
+        "training.reset_every=1",
+        "training.mean_episode_s=1200",
+        *ALONE,
+    ),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("scores", [False, True], ids=["choices", "scores"])
-def test_a_run_leaves_a_policy_that_plays(scores: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("changes", RUNS.values(), ids=RUNS)
+def test_a_run_leaves_a_policy_that_plays(changes: tuple[str, ...], tmp_path: Path) -> None:
     preset, folder = tmp_path / "smallest.toml", tmp_path / "run"
     preset.write_text(SMALLEST)
     words = ["--preset", str(preset), "--out", str(folder), "--workload", "pai:3", "--json"]
-    if scores:
-        for change in (
-            'design.actions="scores"',
-            'teacher=""',
-            'reward="paper"',
-            "training.anchor=0",
-            "training.imitation_iterations=0",
-        ):
-            words += ["--set", change]
+    for change in changes:
+        words += ["--set", change]
     said = io.StringIO()
     with redirect_stdout(said):
         assert main(["train", "gpu", *words]) == 0

@@ -14,8 +14,10 @@ from trimtab.gpu_scheduling.das.compact import first_numbers, rule_of
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.executing import action_of_choice, action_of_scores, parts_of_action
 from trimtab.gpu_scheduling.das.experience import gathered, no_experience
+from trimtab.gpu_scheduling.das.network import new_network
+from trimtab.gpu_scheduling.das.network_policy import best_choice
 from trimtab.gpu_scheduling.das.rollouts import TRAINING_SEEDS, Course, Reward, RolloutEnvironment
-from trimtab.gpu_scheduling.das.view import JOB_FACTS, NO_EXPERIENCE, empty_view, look
+from trimtab.gpu_scheduling.das.view import JOB_FACTS, NO_EXPERIENCE, View, empty_view, look
 from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.problem import HOLD, Action, Snapshot
 from trimtab.gpu_scheduling.simulator.simulator import simulate
@@ -274,6 +276,35 @@ def test_first_episodes_begin_at_different_moments() -> None:
     assert len(np.unique(ages)) > 1
 
 
+def test_rollouts_of_a_workload_begin_as_one_and_part_by_what_they_decide() -> None:
+    env = playing(size=6, rollouts=3, staggered=True, teacher=RULE)
+    env.reset(seed=1, mean_episode_s=np.inf)
+    shown = env.observe()
+    for values in shown.values():
+        assert (values[:3] == values[0]).all() and (values[3:] == values[3]).all()
+    assert (shown["machines"][0] != shown["machines"][3]).any()
+    answers = shown["teacher"].copy()
+    answers[0, 0] = CHOICES.window  # hold
+    env.step(answers)
+    parted = env.observe()["machines"]
+    assert (parted[0] != parted[1]).any() and (parted[1] == parted[2]).all()
+
+
+def test_even_episodes_are_as_long_as_asked_for() -> None:
+    env = playing(size=4, rollouts=2, staggered=True, teacher=RULE, even=True)
+    env.reset(seed=5, mean_episode_s=3600)
+    seconds, lengths = np.zeros(4), []
+    for _ in range(60):
+        outcome = env.step(env.observe()["teacher"])
+        seconds += outcome.elapsed_s
+        lengths += seconds[outcome.ended].tolist()
+        seconds[outcome.ended] = 0
+    assert len(lengths) > 8
+    # The clock starts when the first job comes, or where the rule left off; the first question may be later.
+    assert max(lengths) <= 3600 + 1e-3
+    assert np.median(lengths) > 3000
+
+
 def test_clusters_of_different_sizes_play_side_by_side() -> None:
     courses = [course(name) for name in ("das-small", "das-medium", "das-large")]
     env = RolloutEnvironment(courses, CHOICES, size=6, rule=RULE, rollouts=2, teacher=RULE, staggered=False)
@@ -410,3 +441,25 @@ def test_training_seeds_are_not_those_of_tests() -> None:
     env.reset(seed=1, mean_episode_s=np.inf)
     assert len(set(drawn)) == 8
     assert max(drawn) < TRAINING_SEEDS
+
+
+def test_new_networks_that_know_places_decide_as_the_compact_agents_begin() -> None:
+    """The same job, or to hold, on the same machine, nearly always: what is left is rounding and ties."""
+    design = Design(window=24, width=16, layers=1, experienced=True, places=True)
+    experience = gathered([past_jobs(WorkloadSettings(jobs=300))])
+    rule = rule_of(first_numbers(preemptive=False, seed=0), experience, preemptive=False)
+    env = RolloutEnvironment([course()], design, size=8, rule=RULE, teacher=rule, experience=experience)
+    env.reset(seed=1, mean_episode_s=np.inf)
+    network, same, placed = new_network(design, 0), [], []
+    for _ in range(60):
+        shown = env.observe()
+        labels = shown.pop("teacher")
+        for row, label in enumerate(labels):
+            view = View(*(values[row : row + 1] for values in shown.values()))
+            choice, machines = best_choice(network, view, design)
+            same.append(choice == label[0])
+            if same[-1] and choice < design.window:
+                placed.append(machines[0] == label[1])
+        env.step(labels)
+    assert np.mean(same) > 0.97
+    assert np.mean(placed) > 0.97

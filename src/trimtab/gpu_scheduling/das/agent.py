@@ -22,7 +22,6 @@ import jax.numpy as jnp
 
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.network import (
-    ENOUGH,
     Known,
     deviation_of,
     encode,
@@ -32,6 +31,7 @@ from trimtab.gpu_scheduling.das.network import (
     summary,
     value,
 )
+from trimtab.gpu_scheduling.das.places import ENOUGH
 from trimtab.gpu_scheduling.das.view import PAIR_FACTS, View
 from trimtab.learning.agent import Acted, Agent, Judged
 from trimtab.learning.distributions import (
@@ -124,7 +124,7 @@ class _Choices:
         for head in ("order", "hold"):
             actor[head] = [*actor[head][:-1], _scaled(actor[head][-1], factor)]
         actor["placement"] = _scaled(actor["placement"], factor)
-        for weights in ("skip", "order_skip", "doubt_weight"):
+        for weights in ("skip", "order_skip", "doubt_weight", "usual_place"):
             if weights in actor:
                 actor[weights] = factor * actor[weights]
         if self.design.process:

@@ -79,11 +79,12 @@ def _machines(snapshot: Snapshot, view: View, row: int) -> None:
         snapshot.observed / 10.0,
         gpus / 8.0,
     )
-    for name in ("machines", "real", "seen", "speed"):
+    for name in ("machines", "real", "rack", "seen", "speed"):
         getattr(view, name)[row, count:] = 0
     for place, fact in enumerate(facts):
         view.machines[row, :count, place] = fact
     view.real[row, :count] = True
+    view.rack[row, :count] = snapshot.rack
     view.seen[row, :count] = snapshot.observed
     view.speed[row, :count] = snapshot.observed_speed
 

@@ -4,10 +4,10 @@
     jobs ──► embeddings ───────────────────┴─► + place in the queue ──► Transformer ──► a score for every job
     (job, machine, facts of the pair) ──► hidden ──► score, and features of the Gaussian process over machines
 
-With `places` a job also hears how fast it would be where it could start now (`place_facts`), and every job
+With `places` a job also hears how fast it would be where it could start now (see `places`), and every job
 has a doubt: whether to wait for better. Doubt counts against the job, and if even the least is large, for
-holding back. First scores are those of a rule then, the least expected GPU time first, and for machines as
-`fast`; the networks add to them.
+holding back. First scores are then those that the compact agents begin with (see `compact`): straight paths
+from facts to scores, of demands one for calm moments and one for crowded ones. The networks add to them.
 
 What machines were seen to do enters by the posterior of that process: its mean is added to the scores
 through a learned gate. `Design` says which of it is there. Encoders are shared by both agents, and run once;
@@ -21,7 +21,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trimtab.gpu_scheduling.das.compact import FIRST_DEMANDS
 from trimtab.gpu_scheduling.das.design import Design
+from trimtab.gpu_scheduling.das.places import (
+    PLACE_FACTS,
+    Places,
+    by_mood,
+    gpus_of,
+    in_this_mood,
+    new_places,
+    usual_places,
+)
+from trimtab.gpu_scheduling.das.scoring import USUAL_REST
 from trimtab.gpu_scheduling.das.view import JOB_FACTS, MACHINE_FACTS, PAIR_FACTS, View
 from trimtab.networks.layers import Array, Parameters, dense, leaky, mlp, new_dense, new_mlp
 from trimtab.networks.node_gaussian_process import (
@@ -34,18 +45,17 @@ from trimtab.networks.squeeze_and_communicate import communicated, new_communica
 from trimtab.networks.transformer import new_transformer, transformer
 
 __all__ = ["Known", "deviation_of", "encode", "feature_names", "new_network", "order_scores"]
-__all__ += ["place_facts", "place_scores", "summary", "value"]
+__all__ += ["place_scores", "summary", "value"]
 
 PAIR_HIDDEN = 32
 """Numbers between (job, machine, facts of the pair) and a score; there are jobs x machines of these rows."""
-PLACE_FACTS = ("speed there", "spread out")
-"""Of a job, derived from its pairs: log of its speed where it could start now over the best there is for it,
-and whether that means several machines."""
-FIRST_ORDER = {"GPUs": -5 * math.log(2.0), "expected duration": -14.0}
-"""Least expected GPU time first: these facts are logarithms over 5 (of base 2) and over 14."""
-FIRST_DEMAND, DOUBT = math.log(0.65), 40.0
-"""Speed there below which doubt begins at first, and how fast it grows."""
-FIRST_SHARP_SKIP = {"room": 2.0, "speed alone": 8.0, "crowd": -16.0, "exact": 1.0}
+FIRST_ORDER = {"expected duration": -14.0, "age": 0.2 * 14.0}
+"""Least expected duration first, less the longer a job has waited: these facts are logarithms over 14."""
+ORDER_SHARPNESS = 3.0
+"""How many times the logarithms of priorities scores of jobs are at first: the more, the surer."""
+DEMANDS = ("usual", "gpus", "jobs waiting", "time since it came", "rest expected")
+DOUBT = 120.0
+"""How fast doubt grows below the speed that is demanded."""
 FIRST_SKIP = {"speed alone": 1.0, "crowd": -2.0}
 """Placement begins as the rule `fast`, to first order: fast machines, and crowded ones count double."""
 FIRST_HOLD = -3.0
@@ -54,13 +64,7 @@ FIRST_ORDER_DEVIATION, FIRST_PLACE_DEVIATION = 1.0, 0.3
 FIRST_NOISE = 2.0
 """Deviation of one observation over that of the process: after 32 of them a third of the doubt is left."""
 _OF_JOBS_ALONE = np.array([name != "GPUs free" for name in JOB_FACTS], np.float32)
-_ROOM = PAIR_FACTS.index("room")
-_ALONE, _CROWD = PAIR_FACTS.index("speed alone"), PAIR_FACTS.index("crowd")
-_COMMUNICATION = JOB_FACTS.index("communication")
-_SEVERAL = JOB_FACTS.index("needs several machines")
-_SLOWEST, _LOWEST = np.float32(-3.0), np.float32(-1e6)
-ENOUGH = 1 - 1e-6
-"""Room that adds up to this is room for the whole gang: thirds do not add up to 1."""
+_LOWEST = np.float32(-1e6)
 _WIDEST = 3.0
 _SMALL = 0.1
 
@@ -75,6 +79,7 @@ class Known(NamedTuple):
     real: Array  # [b, M]
     facts: Array  # [b, W, facts]: what was known of jobs
     fits: Array  # [b, W]: waits, and has room
+    usual: Places | None = None
 
 
 def feature_names() -> dict[str, list[str]]:
@@ -109,12 +114,12 @@ def new_network(design: Design, seed: int) -> Parameters:
         actor["place_log_deviation"] = np.float32(math.log(FIRST_PLACE_DEVIATION))
     if design.places:
         first = [FIRST_ORDER.get(name, 0.0) for name in (*JOB_FACTS, *PLACE_FACTS)]
-        sharp = [FIRST_SHARP_SKIP.get(name, 0.0) for name in PAIR_FACTS]
         actor["job"] = new_dense(random, jobs + len(PLACE_FACTS), width)
         actor["doubt"] = new_mlp(random, (width, width // 2, 1), _SMALL)
         actor["doubt_weight"] = np.float32(1.0)
-        actor["order_skip"] = np.array(first, np.float32)[:, None]
-        actor["skip"] = np.array(sharp, np.float32)[:, None]
+        actor["order_skip"] = ORDER_SHARPNESS * np.array(first, np.float32)[:, None]
+        actor["demand"] = by_mood(DEMANDS, FIRST_DEMANDS)
+        actor |= new_places()
     if design.process:
         actor["process"] = {
             "features": new_dense(random, PAIR_HIDDEN, design.rank),
@@ -142,8 +147,9 @@ def encode(parameters: Parameters, view: View, design: Design, xp: Any) -> Known
     machines = mlp(actor["machine"], view.machines, xp)
     # As published, only the gate tells jobs of machines.
     facts = view.jobs * _OF_JOBS_ALONE if design.actions == "scores" else view.jobs
-    if design.places:
-        facts = xp.concatenate([facts, place_facts(view, xp)], axis=-1)
+    usual = usual_places(actor, view, xp) if design.places else None
+    if usual is not None:
+        facts = xp.concatenate([facts, usual.facts], axis=-1)
     jobs = dense(actor["job"], facts)
     if design.communicate:
         jobs = communicated(actor["communication"], jobs, squeezed(machines, view.real, xp), xp)
@@ -151,30 +157,23 @@ def encode(parameters: Parameters, view: View, design: Design, xp: Any) -> Known
     jobs = transformer(actor["encoder"], jobs, view.waits, heads=design.heads, xp=xp)
     fits = view.waits & view.fits
     return Known(
-        jobs, machines, dense(actor["pair_of_machine"], machines), view.waits, view.real, facts, fits
+        jobs, machines, dense(actor["pair_of_machine"], machines), view.waits, view.real, facts, fits, usual
     )
 
 
-def place_facts(view: View, xp: Any) -> Array:
-    """`PLACE_FACTS` of each job [b, W, 2]; of one whose gang does not fit now they mean nothing.
-
-    A gang goes on one machine, or on the fastest with room, whichever is faster. Racks are not looked at.
-    """
-    room = xp.where(view.real[:, None, :], view.pairs[..., _ROOM], 0)
-    alone = view.pairs[..., _ALONE]
-    speed = alone - xp.log1p(xp.maximum(view.pairs[..., _CROWD], 0))
-    single = xp.where(room >= ENOUGH, speed, _SLOWEST).max(-1)
-    speed = xp.where(room > 0, speed, _SLOWEST)
-    fastest_first = xp.argsort(-speed, axis=-1)
-    filled = xp.cumsum(xp.take_along_axis(room, fastest_first, axis=-1), axis=-1)
-    last = xp.argmax(filled >= ENOUGH, axis=-1)[..., None]
-    several = xp.take_along_axis(xp.take_along_axis(speed, fastest_first, axis=-1), last, axis=-1)[..., 0]
-    told = xp.minimum(view.jobs[..., _COMMUNICATION], np.float32(0.99))
-    spread = xp.log1p(np.float32(0.1) * told / (1 - told))
-    best = xp.where(view.real[:, None, :], alone, _SLOWEST).max(-1) - spread * view.jobs[..., _SEVERAL]
-    there = xp.maximum(single, several - spread) - best
-    there = xp.maximum(xp.minimum(there, 1), _SLOWEST)
-    return xp.stack([there, (several - spread > single).astype(there.dtype)], axis=-1)
+def _demanded(weights: Array, known: Known, xp: Any) -> Array:
+    """Log of the speed that each job [b, W] asks for, over the best there is for it."""
+    facts = known.facts
+    gpus = gpus_of(facts, xp)
+    derived = [
+        xp.ones_like(gpus),
+        xp.log2(gpus) / 4,
+        facts[..., JOB_FACTS.index("jobs waiting")],
+        np.float32(1.4) * facts[..., JOB_FACTS.index("age")],
+        np.float32(1.4) * facts[..., JOB_FACTS.index("expected duration")] - np.float32(USUAL_REST),
+    ]
+    of_moods = _times(xp.stack(derived, axis=-1), weights)
+    return in_this_mood(of_moods, facts, known.waits, known.real, xp)
 
 
 def order_scores(parameters: Parameters, known: Known, design: Design, xp: Any) -> Array:
@@ -187,8 +186,9 @@ def order_scores(parameters: Parameters, known: Known, design: Design, xp: Any) 
     hold = mlp(actor["hold"], xp.concatenate(pooled, axis=-1), xp)
     if design.places:
         scores += _times(known.facts, actor["order_skip"])[..., 0]
-        below = FIRST_DEMAND - known.facts[..., len(JOB_FACTS)]
-        doubt = _softplus(DOUBT * below + mlp(actor["doubt"], known.jobs, xp)[..., 0], xp)
+        below = _demanded(actor["demand"], known, xp) - known.facts[..., len(JOB_FACTS)]
+        # At the speed that is demanded, doubt is what holding back needs to be as good.
+        doubt = _softplus(DOUBT * below - FIRST_HOLD + mlp(actor["doubt"], known.jobs, xp)[..., 0], xp)
         doubt = actor["doubt_weight"] * doubt
         scores = xp.where(known.fits, scores - doubt, _LOWEST)
         # Beside the likeliest, which is 0; otherwise to hold would depend on how long jobs are.
@@ -215,7 +215,12 @@ def place_scores(
     hidden += known.pair_of_machine[:, None]
     hidden += _times(jobs, actor["pair_of_job"]["weights"])[:, :, None]
     hidden = leaky(hidden, xp)
-    mean = dense(actor["placement"], hidden)[..., 0] + _times(pairs, actor["skip"])[..., 0]
+    mean = dense(actor["placement"], hidden)[..., 0]
+    if known.usual is not None:
+        straight = known.usual.scores + actor["usual_place"] * known.usual.chosen
+        mean += straight if rows is None else straight[xp.arange(len(jobs))[:, None], rows]
+    else:
+        mean += _times(pairs, actor["skip"])[..., 0]
     deviation = xp.ones(1, xp.float32)
     if design.actions == "scores":
         deviation = deviation_of(actor["place_log_deviation"], xp)[None]

@@ -215,7 +215,7 @@ class NetworkTask:
                 teacher=teacher,
                 experience=self.experience,
                 labelled=asked.training.anchor > 0,
-                staggered=not asked.training.whole_episodes,
+                even=asked.training.whole_episodes,
                 threads=asked.threads,
             )
             for _ in range(asked.lanes)

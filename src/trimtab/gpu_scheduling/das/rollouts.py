@@ -38,6 +38,7 @@ from trimtab.gpu_scheduling.simulator.state import (
     SEED,
     TIME_LIMIT,
     State,
+    copied,
     grow,
     new_state,
 )
@@ -78,10 +79,8 @@ class _Episode(NamedTuple):
     """A workload with all that is known of it before it is played."""
 
     tables: Tables
-    seed: int
     usual: NDArray[np.float64]  # mean completion time in ms and mean fee under the rule
-    limit_ms: int
-    begin_ms: int
+    begun: State  # where all rollouts begin
 
 
 class RolloutEnvironment:
@@ -100,6 +99,7 @@ class RolloutEnvironment:
         experience: Experience | None = None,
         labelled: bool = True,
         staggered: bool = True,
+        even: bool = False,
         threads: int = 1,
     ) -> None:
         """`experience` is what an experienced design expects jobs to do; others have none.
@@ -107,7 +107,8 @@ class RolloutEnvironment:
         `labelled` says what the teacher would do not only while imitating.
 
         `staggered` lets the rule play the beginning of first episodes, up to a random moment, so that not all
-        environments stand at the same point.
+        groups of environments stand at the same point. `even` episodes are all as long as the mean, where
+        one is given, instead of memoryless: where only whole ones count, few are then played in vain.
         """
         if size % (rollouts * len(courses)):
             raise SettingsError(
@@ -124,7 +125,7 @@ class RolloutEnvironment:
         self._experience = experience_row(experience, design)
         self.size, self.rollouts = size, rollouts
         self._courses, self._design, self._rule = list(courses), design, rule
-        self._labelled, self._staggered = labelled, staggered
+        self._labelled, self._staggered, self._even = labelled, staggered, even
         self._teacher = None if teacher is None else stepping.teacher_of(teacher)
         self._player = stepping.teacher_of(rule)
         self._machines = max(len(course.cluster.machine_table.gpus) for course in courses)
@@ -279,10 +280,7 @@ class RolloutEnvironment:
         group = place // self.rollouts
         episode = self._drawn(group, int(self._number[place]))
         self._forget(group)
-        # Time alone does not bring a question: whoever holds waits for a job to come or to end.
-        state = self._begun(episode.tables, episode.seed, episode.limit_ms, episode.begin_ms, int(NEVER))
-        state.scalar[COST] = 0
-        self._put(place, state, episode.tables)
+        self._put(place, copied(episode.begun), episode.tables)
         self._usual[place] = *episode.usual, self._reward.waiting
         outcomes = self._playing.outcomes
         with np.errstate(over="ignore"):
@@ -342,12 +340,15 @@ class RolloutEnvironment:
             share = float(uniform(split(self._seed, "beginnings"), group))
             begin_ms = int(share * workload.arrival_ms[-1])
         if np.isfinite(self._mean_episode_s) and self._given is None:
-            drawn = exponential(
-                split(self._seed, "limits"), group, number, mean=1000.0 * self._mean_episode_s
-            )
+            drawn = 1000.0 * self._mean_episode_s
+            if not self._even:
+                drawn = exponential(split(self._seed, "limits"), group, number, mean=drawn)
             limit_ms = max(begin_ms, int(workload.arrival_ms[0])) + max(1, int(drawn))
         usual = np.array([(played["completion_ms"] - workload.arrival_ms).mean(), played["fee"].mean()])
-        return _Episode(tables, seed, usual, limit_ms, begin_ms)
+        # Time alone does not bring a question: whoever holds waits for a job to come or to end.
+        begun = self._begun(tables, seed, limit_ms, begin_ms, int(NEVER))
+        begun.scalar[COST] = 0
+        return _Episode(tables, usual, begun)
 
     # --- what may be asked besides ---------------------------------------------------------------------
 

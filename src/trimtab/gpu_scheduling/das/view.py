@@ -96,6 +96,7 @@ class View(NamedTuple):
     fits: Flags  # [moments, window]: its whole gang fits now
     machines: Floats  # [moments, machines, MACHINE_FACTS]
     real: Flags  # [moments, machines]: there is such a machine; smaller clusters are padded
+    rack: Floats  # [moments, machines]: the number of its rack
     pairs: Floats  # [moments, window, machines, PAIR_FACTS]
     seen: Floats  # [moments, machines]: how many observations the observed speed is worth
     speed: Floats  # [moments, machines]: observed speed beside nominal; 1 is as expected
@@ -115,6 +116,7 @@ def empty_view(design: Design, batch: int, machines: int) -> View:
         fits=np.zeros((batch, window), np.bool_),
         machines=np.zeros((batch, machines, len(MACHINE_FACTS)), np.float32),
         real=np.zeros((batch, machines), np.bool_),
+        rack=np.zeros((batch, machines), np.float32),
         pairs=np.zeros((batch, window, machines, len(PAIR_FACTS)), np.float32),
         seen=np.zeros((batch, machines), np.float32),
         speed=np.zeros((batch, machines), np.float32),
@@ -192,12 +194,14 @@ def look_at_machines(snapshot: Snapshot, view: View, row: int) -> None:
         facts[10] = snapshot.observed[machine] / 10.0
         facts[11] = gpus / 8.0
         view.real[row, machine] = True
+        view.rack[row, machine] = snapshot.rack[machine]
         view.seen[row, machine] = snapshot.observed[machine]
         view.speed[row, machine] = snapshot.observed_speed[machine]
     share_of_capacity(snapshot, view, row, 5, snapshot.free_cpu_milli, snapshot.cpu_milli)
     share_of_capacity(snapshot, view, row, 6, snapshot.free_memory_mib, snapshot.memory_mib)
     view.machines[row, count:] = 0.0
     view.real[row, count:] = False
+    view.rack[row, count:] = 0.0
     view.seen[row, count:] = 0.0
     view.speed[row, count:] = 0.0
 

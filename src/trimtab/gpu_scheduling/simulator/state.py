@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from trimtab.gpu_scheduling.simulator.tables import PREDICTED, Tables, record
 
-__all__ = ["ARRAYS", "State", "grow", "grow_log", "new_state"]
+__all__ = ["ARRAYS", "State", "copied", "grow", "grow_log", "new_state"]
 
 # Positions in `State.scalar`.
 (
@@ -129,6 +129,11 @@ def new_state(tables: Tables, *, slots: int, logged: bool = False) -> State:
         results=np.zeros(len(tables.jobs), RESULT),
         log=np.zeros(4 * tables.part_room if logged else 0, LOG),
     )
+
+
+def copied(state: State) -> State:
+    """The same environment in memory of its own."""
+    return state._replace(**{name: getattr(state, name).copy() for name in ARRAYS})
 
 
 def grow(state: State) -> State:
