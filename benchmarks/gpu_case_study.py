@@ -34,7 +34,7 @@ def states(policy: NetworkPolicy) -> View:
     machines = len(CLUSTER.machine_table.gpus)
     found = empty_view(policy.design, STATES, machines)
     slots, count = np.zeros(policy.design.window, np.int64), 0
-    for seed, workload in enumerate(sequences("das-small", 120, jobs=600)):
+    for seed, workload in enumerate(sequences("das-small", 120, jobs=600, first=110_000)):
         simulator = Simulator(CLUSTER)
         snapshot = simulator.reset(workload, seed)
         simulator.ask_when_something_happens()
