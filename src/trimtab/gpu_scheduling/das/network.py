@@ -165,6 +165,7 @@ def _demanded(weights: Array, known: Known, xp: Any) -> Array:
     """Log of the speed that each job [b, W] asks for, over the best there is for it."""
     facts = known.facts
     gpus = gpus_of(facts, xp)
+    # Times are logarithms over 14 here, and over 10 for the compact agents, whose weights these are.
     derived = [
         xp.ones_like(gpus),
         xp.log2(gpus) / 4,
