@@ -68,6 +68,8 @@ def test_settings_may_stand_in_the_name() -> None:
         ("ds2:target", SettingsError, "'target' is not setting=number"),
         ("ds2:target=much", SettingsError, "'target=much' is not setting=number"),
         ("ds2:", SettingsError, "is not setting=number"),
+        ("", SettingsError, "policy '' has no name; `trimtab policies` lists them"),
+        (":target=1", SettingsError, "policy ':target=1' has no name"),
         ("ds2:target=nan", SettingsError, "target = nan is not a finite number"),
         ("ds2:target=1.5", SettingsError, "target = 1.5 is out of range; use 0.05 to 1"),
         ("static:parallelism=2.5", SettingsError, "parallelism = 2.5 must be a whole number"),

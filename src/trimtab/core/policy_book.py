@@ -107,6 +107,8 @@ class PolicyBook(Registry[Any]):
     def parse(self, text: str) -> tuple[str, dict[str, float]]:
         """Split ``name:setting=value,setting=value``; the wing's prefix may be left out."""
         base, colon, written = text.strip().partition(":")
+        if not self.short_name(base.strip()):
+            raise SettingsError(f"policy {text!r} has no name; `trimtab policies` lists them")
         values: dict[str, float] = {}
         for part in written.split(",") if colon else ():
             setting, _, value = part.partition("=")
@@ -158,7 +160,9 @@ class PolicyBook(Registry[Any]):
     def _is_path(self, text: str) -> bool:
         """Whether a policy is named by a place on disk; registered names go first."""
         name = self.short_name(text.strip())
-        return "/" in name.partition(":")[0] or (self.prefix + name not in self and Path(name).is_dir())
+        if "/" in name.partition(":")[0]:
+            return True
+        return bool(name) and self.prefix + name not in self and Path(name).is_dir()
 
 
 def _called(base: str, thing: Any, settings: Mapping[str, float]) -> Any:
