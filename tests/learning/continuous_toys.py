@@ -1,6 +1,7 @@
 """Small problems with numbers for actions whose best policy is known, as tasks of off-policy learning."""
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,7 @@ class Regulator(ContinuousToy):
         return outcome
 
     @classmethod
+    @cache
     def optimal_gain(cls, discount: float) -> NDArray[np.float64]:
         """Iterate Riccati's equation for row vectors: a = -x K."""
         move, push, worth = cls.keep.T, cls.push.T, np.eye(3)

@@ -93,6 +93,9 @@ def rescaled(
     if settings.scale_rewards:
         spread = update_return_spread(spread, rewards, elapsed_s, ended, discount_s=settings.discount_time_s)
         rewards = rewards / spread.deviation
+    if rollout.beyond is not None:
+        # An episode that was merely cut short is no end: its last step is valued like any other.
+        rewards = rewards + jnp.exp(-elapsed_s / settings.discount_time_s) * rollout.beyond
     scaled = rollout._replace(rewards=rewards, elapsed_s=elapsed_s)  # pyright: ignore[reportArgumentType]
     return state._replace(rate=rate, spread=spread), scaled
 

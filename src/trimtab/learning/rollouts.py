@@ -9,8 +9,8 @@ while the policy thinks about one lane the host steps the other::
 Observations go to the device once, where the policy reads them and the update finds them again.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from trimtab.core.environment import BatchEnvironment, BatchOutcome
 from trimtab.learning.agent import Acted, Observation, Parameters
 
-__all__ = ["Act", "CompiledAct", "Rollout", "collect", "compiled"]
+__all__ = ["Act", "CompiledAct", "CutShort", "Rollout", "Watched", "collect", "compiled"]
 
 Act: TypeAlias = Callable[[Parameters, Observation, jax.Array], Acted]
 CompiledAct: TypeAlias = Callable[[Parameters, Any, Any], tuple[Acted, Observation]]
@@ -46,7 +46,8 @@ class Rollout(NamedTuple):
     """What was seen, done and earned; leaves are [time, envs, ...], lanes side by side.
 
     `last_value` [envs] is the value of the observation after the horizon. `valid` is false for
-    decisions after the first end where only whole episodes count.
+    decisions after the first end where only whole episodes count. `beyond`, where environments say
+    where they were cut short, is the value of what would have come next there, else 0.
     """
 
     observation: Observation
@@ -58,6 +59,7 @@ class Rollout(NamedTuple):
     elapsed_s: NDArray[np.float32]
     ended: NDArray[np.bool_]
     valid: NDArray[np.bool_]
+    beyond: NDArray[np.float32] | None = None
 
     @property
     def decisions(self) -> int:
@@ -65,16 +67,34 @@ class Rollout(NamedTuple):
         return int(np.count_nonzero(self.valid))
 
 
+class CutShort(NamedTuple):
+    """What a step led to, and where [envs] an episode ended there only because somebody stopped watching."""
+
+    observation: Mapping[str, NDArray[Any]]
+    where: NDArray[np.bool_]
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A `BatchEnvironment` that tells ends of episodes from those cut short."""
+
+    def cut_short(self) -> CutShort | None:
+        """Where the last step was cut short; nothing where none was."""
+        ...
+
+
 class _Lane:
     """One lane in play: what the policy was last asked, and everything before."""
 
     def __init__(self, environment: BatchEnvironment, act: CompiledAct, parameters: Parameters) -> None:
         self.environment = environment
+        self._watched = environment if isinstance(environment, Watched) else None
         self._act = act
         self._parameters = parameters
         self.observations: list[Observation] = []
         self.acted: list[Acted] = []
         self.outcomes: list[BatchOutcome] = []
+        self.beyond: list[NDArray[np.float32]] = []
 
     def ask(self, key: NDArray[np.uint32]) -> None:
         """Hand the next observation to the policy, without waiting for its answer."""
@@ -87,7 +107,16 @@ class _Lane:
         """Wait for the policy's answer to the last question and live through it."""
         outcome = self.environment.step(np.asarray(self.acted[-1].action))
         self.outcomes.append(outcome)
+        if self._watched is not None:
+            self.beyond.append(self._valued(self._watched.cut_short()))
         return outcome
+
+    def _valued(self, cut: CutShort | None) -> NDArray[np.float32]:
+        """What the future would have been worth where somebody stopped watching; a value needs no luck."""
+        if cut is None:
+            return np.zeros(self.environment.size, np.float32)
+        acted, _ = self._act(self._parameters, dict(cut.observation), np.zeros(2, np.uint32))
+        return np.where(cut.where, np.asarray(acted.value), np.float32(0))
 
 
 def collect(
@@ -144,8 +173,20 @@ def _gathered(playing: Sequence[_Lane], longest: int | None) -> Rollout:
         valid[1:] = ~np.logical_or.accumulate(ended, axis=0)[:-1]
         valid[:, ~ended.any(axis=0)] = False
     last_value = _concatenated([lane.acted[-1].value for lane in playing])
+    beyond = None
+    if all(lane.beyond for lane in playing):
+        beyond = np.concatenate([_lengthened(lane.beyond, length) for lane in playing], axis=1)
     return Rollout(
-        observation, acted.action, acted.log_prob, acted.value, last_value, rewards, elapsed_s, ended, valid
+        observation,
+        acted.action,
+        acted.log_prob,
+        acted.value,
+        last_value,
+        rewards,
+        elapsed_s,
+        ended,
+        valid,
+        beyond,
     )
 
 
@@ -162,7 +203,11 @@ def _padded(items: list[Any], length: int) -> list[Any]:
 
 
 def _on_host(outcomes: Sequence[BatchOutcome], column: int, length: int) -> NDArray[Any]:
-    stacked = np.stack([outcome[column] for outcome in outcomes])
+    return _lengthened([outcome[column] for outcome in outcomes], length)
+
+
+def _lengthened(rows: Sequence[NDArray[Any]], length: int) -> NDArray[Any]:
+    stacked = np.stack(rows)
     return np.pad(stacked, ((0, length - len(stacked)), (0, 0)))
 
 

@@ -75,6 +75,8 @@ class GivenServices(AwareTask):
     """
 
     def __init__(self, settings: AwareSettings, draw: Draw) -> None:
+        if settings.ppo is not None:
+            raise SettingsError("given services are learned from by replayed steps; leave the table ppo out")
         self._draw, self._lived = draw, list[tuple[Floats, ...]]()
         self.by_rule: Flags = np.zeros(len(draw(0)), bool)
         super().__init__(settings.model_copy(update={"environments": len(self.by_rule)}))

@@ -16,7 +16,9 @@ from trimtab.learning.agent import Parameters
 from trimtab.learning.off_policy_settings import OffPolicySettings
 from trimtab.learning.off_policy_state import LearnerShape
 from trimtab.learning.off_policy_task import Outcome
+from trimtab.learning.on_policy_settings import PpoSettings, refuse_meaningless, training_settings
 from trimtab.learning.replay import Layout
+from trimtab.learning.settings import TrainingSettings
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.aware.actions import ACTION_PARTS, Actuator, actuator_of
 from trimtab.pod_autoscaling.aware.design import ActionKind, Design, RewardKind
@@ -33,7 +35,15 @@ from trimtab.pod_autoscaling.simulator.simulator import Simulator, simulate_batc
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import TraceSettings, draw_trace
 
-__all__ = ["PRESETS", "AwareSettings", "AwareTask", "check_settings", "design_of", "layout_of"]
+__all__ = [
+    "PRESETS",
+    "AwareSettings",
+    "AwareTask",
+    "check_settings",
+    "design_of",
+    "layout_of",
+    "ppo_training_of",
+]
 
 _COMPARED = ("core_hours", "memory_gib_hours", "late_share", "kills", "reward_aware")
 _VALIDATION_SEEDS = 1_000_000
@@ -112,6 +122,9 @@ class AwareSettings(Settings):
     )
     seed: int = Field(default=0, ge=0, description="Another number gives another run.")
     training: OffPolicySettings = Field(default=OffPolicySettings(), description="The learning algorithm.")
+    ppo: PpoSettings | None = Field(
+        default=None, description="Where there is this table, PPO learns, and not from replayed steps."
+    )
 
 
 PRESETS = Presets("trimtab.pod_autoscaling.aware", AwareSettings)
@@ -146,6 +159,15 @@ def design_of(settings: AwareSettings) -> Design:
     )
 
 
+def ppo_training_of(settings: AwareSettings) -> TrainingSettings | None:
+    """How PPO is to learn, where these settings ask for it."""
+    if settings.ppo is None:
+        return None
+    refuse_meaningless(settings.training)
+    interval_s = settings.deployment.interval_s
+    return training_settings(settings.training, settings.ppo, interval_s=interval_s, seed=settings.seed)
+
+
 def check_settings(settings: AwareSettings) -> None:
     """Refuse early what cannot work: unknown services and traces, lessons that nothing would learn from."""
     ground, training = settings.ground, settings.training
@@ -161,6 +183,11 @@ def check_settings(settings: AwareSettings) -> None:
         raise SettingsError(
             f"least_price = {settings.least_price:g} is above most_price = {settings.most_price:g}; swap them"
         )
+    played = ppo_training_of(settings)
+    if played is not None:
+        if settings.lessons:
+            raise SettingsError("PPO learns from what it plays; set lessons = 0, or leave the table ppo out")
+        played.check_batch(settings.environments)
     if settings.lessons and not training.needs_log:
         raise SettingsError(
             "lessons are copied, in iterations of their own; set training.cloning_iterations too"

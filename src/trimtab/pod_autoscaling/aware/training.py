@@ -15,15 +15,16 @@ from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.learning.agent import Parameters
 from trimtab.learning.off_policy import recorded, train_off_policy
+from trimtab.learning.on_policy import OnPolicyTask
 from trimtab.learning.replay import Replay, Steps
 from trimtab.learning.runs import best_of_run, refuse_other_network
-from trimtab.learning.training import Progress
+from trimtab.learning.training import Progress, train
 from trimtab.networks.actor_critic import actor_actions
 from trimtab.pod_autoscaling.aware.advantages import best_answers, fitted_advantages
 from trimtab.pod_autoscaling.aware.design import design_from
 from trimtab.pod_autoscaling.aware.lessons import Actor, Lessons, collect_lessons
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy, make_bundle
-from trimtab.pod_autoscaling.aware.task import AwareSettings, AwareTask, design_of
+from trimtab.pod_autoscaling.aware.task import AwareSettings, AwareTask, design_of, ppo_training_of
 
 __all__ = [
     "ASKED_FOR",
@@ -54,6 +55,12 @@ def train_aware(
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
     texts = {ASKED_FOR: settings_as_toml(settings)}
     task, begun = AwareTask(settings), _begun(settings, start)
+    played = ppo_training_of(settings)
+    if played is not None:
+        interval_s = settings.deployment.interval_s
+        own = OnPolicyTask(task, settings.training, interval_s=interval_s, seed=settings.seed, start=begun)
+        train(own, played, folder, progress, clock=clock, resume=resume, texts=texts)
+        return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
     log: Replay | None = None
     shared: dict[str, Any] = {"clock": clock, "progress": progress, "seed": settings.seed, "start": begun}
     if settings.lessons:
