@@ -356,7 +356,7 @@ _PLANNERS = {
     "malo": "trimtab.gpu_scheduling.heuristics.malo:malo",
     "mosa": "trimtab.gpu_scheduling.heuristics.mosa:mosa",
 }
-"""Rules that are not made of parts: they plan for all jobs together, in plain Python."""
+"""Rules that are not made of parts: they plan for all jobs together, and are asked in Python."""
 
 
 def compose(name: str) -> Rule:

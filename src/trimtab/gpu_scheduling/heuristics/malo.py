@@ -4,27 +4,37 @@ After Abualigah and Diabat (Cluster Computing 24, 2021), on the ant lion optimis
 ant walks at random around an ant lion drawn by its fitness and around the best one, the elite; the bounds of
 the walks shrink from iteration to iteration; an ant lion takes the place of an ant that is fitter. Then
 each ant lion tries a step of differential evolution, elite + 0.5 (one - another), with crossover 0.9. Their
-population of 30 and 100 iterations would take a second per decision; the usual budget here is smaller, and
-two solutions of common sense are among the first.
+population of 30 and 100 iterations is a larger budget than the usual one here; two solutions of common sense
+are among the first. Plain loops: compiled in replay.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.randomness import hash_counters
-from trimtab.gpu_scheduling.heuristics.metaheuristic import (
-    SHARED,
-    Outcome,
-    Outlook,
-    Planner,
-    budget_setting,
-    non_dominated,
+from trimtab.gpu_scheduling.heuristics.look_ahead import (
+    Archive,
+    Desk,
+    Judge,
+    Window,
+    at_full_speed,
+    best_kept,
+    copy_into,
+    counted,
+    foretell,
+    keep,
+    luck_of,
+    new_archive,
+    new_desk,
+    score_of,
+    shorten,
+    unit,
 )
+from trimtab.gpu_scheduling.heuristics.metaheuristic import SHARED, Outlook, Planner, budget_setting
 
 __all__ = ["Malo", "malo", "shrinkage"]
 
@@ -36,6 +46,10 @@ SCALE, CROSSOVER = 0.5, 0.9
 """Of differential evolution."""
 _WALK = 16
 """Steps of a random walk: bits of a word."""
+_BITS = np.uint64(2**_WALK - 1)
+_BYTE = np.cumsum(2 * ((np.arange(256)[:, None] >> np.arange(8)) & 1) - 1, axis=1)
+_END, _LEAST, _MOST = _BYTE[:, -1].copy(), np.minimum(_BYTE.min(axis=1), 0), np.maximum(_BYTE.max(axis=1), 0)
+"""Of the walk by each byte: where it ends, and how far it goes down and up."""
 _FIRST, _PICK, _SIDES, _ANTS, _ELITE, _PARENTS, _CROSS = range(7)
 """Purposes of luck."""
 
@@ -49,56 +63,113 @@ class Malo(Planner):
     def search(self, outlook: Outlook) -> Floats:
         """The solution with the lowest score in the archive."""
         values = self.values
-        population, iterations = int(values["ants"]), int(values["iterations"])
-        size = outlook.window.size
-        lions = 2.0 * outlook.luck(_FIRST, 0, population, size) - 1.0
-        lions[: len(outlook.known)] = outlook.known[:population]
-        archive = _Archive(outlook, size)
-        score = archive.judged(lions)
-        for step in range(1, iterations + 1):
-            ants = self._walked(outlook, lions, score, step, iterations)
-            tried = _evolved(outlook, lions, archive, step)
-            found = archive.judged(np.concatenate([ants, tried]))
-            score = _fitter_stays(lions, score, ants, found[:population])
-            score = _fitter_stays(lions, score, tried, found[population:])
-        return archive.best
-
-    def _walked(self, outlook: Outlook, lions: Floats, score: Floats, step: int, iterations: int) -> Floats:
-        """New ants: halfway between a walk around an ant lion and one around the elite."""
-        # Roulette: the fitter, the more often.
-        weight = np.cumsum(1.0 / np.maximum(score, 1e-9))
-        draws = outlook.luck(_PICK, step, len(lions))
-        picked = np.searchsorted(weight / weight[-1], draws, side="right")
-        elite = lions[np.argmin(score)]
-        around = _walks(outlook, _ANTS, step, iterations, lions[np.minimum(picked, len(lions) - 1)])
-        near_elite = _walks(outlook, _ELITE, step, iterations, np.broadcast_to(elite, lions.shape))
-        return np.clip((around + near_elite) / 2.0, -1.0, 1.0)
-
-
-class _Archive:
-    """Solutions that are not dominated, and the one with the lowest score."""
-
-    def __init__(self, outlook: Outlook, size: int) -> None:
-        self._outlook = outlook
-        self.solutions = np.empty((0, size))
-        self.outcome = Outcome(np.empty(0), np.empty(0))
-
-    def judged(self, solutions: Floats) -> Floats:
-        """Scores of solutions; the good ones are kept."""
-        outcome = self._outlook.outcome(solutions)
-        everything = np.concatenate([self.solutions, solutions])
-        together = Outcome(
-            np.concatenate([self.outcome.jct_ms, outcome.jct_ms]),
-            np.concatenate([self.outcome.fee, outcome.fee]),
+        count, iterations = int(values["ants"]), int(values["iterations"])
+        window, size = outlook.window, outlook.window.size
+        hunt = _Hunt(
+            np.empty((count, size)),
+            np.empty(count),
+            np.empty(count),
+            np.empty((2 * count, size)),
+            np.empty(2 * count),
+            np.empty(2 * count),
         )
-        kept = non_dominated(together, MOST_ELITES)
-        self.solutions = everything[kept]
-        self.outcome = Outcome(together.jct_ms[kept], together.fee[kept])
-        return self._outlook.score(outcome)
+        archive = new_archive(MOST_ELITES + 2 * count, size)
+        row = at_full_speed(hunted)(
+            window, outlook.judge, outlook.known, outlook.seed, hunt, archive, new_desk(window), iterations
+        )
+        return archive.solutions[row]
 
-    @property
-    def best(self) -> Floats:
-        return self.solutions[int(np.argmin(self._outlook.score(self.outcome)))]
+
+class _Hunt(NamedTuple):
+    """P ant lions, and what is tried in their place: P ants, then P steps of differential evolution."""
+
+    lions: Floats  # [P, size]
+    score: Floats  # [P]
+    weight: Floats  # [P]: chances to be drawn, summed up
+    tried: Floats  # [2 P, size]
+    jct_ms: Floats  # [2 P]
+    fee: Floats  # [2 P]
+
+
+def hunted(
+    window: Window,
+    judge: Judge,
+    known: Floats,
+    seed: np.uint64,
+    hunt: _Hunt,
+    archive: Archive,
+    desk: Desk,
+    iterations: int,
+) -> int:
+    """Search; the row of the archive with the lowest score."""
+    luck = luck_of(seed)
+    count, size = hunt.lions.shape
+    draws = counted(counted(luck, _FIRST), 0)
+    for lion in range(count):
+        if lion < len(known):
+            copy_into(hunt.lions[lion], known[lion])
+        else:
+            for place in range(size):
+                hunt.lions[lion, place] = 2.0 * unit(counted(draws, lion * size + place)) - 1.0
+    foretell(window, hunt.lions, hunt.jct_ms, hunt.fee, desk)
+    for lion in range(count):
+        hunt.score[lion] = score_of(hunt.jct_ms[lion], hunt.fee[lion], judge)
+        keep(archive, hunt.lions[lion], hunt.jct_ms[lion], hunt.fee[lion])
+    shorten(archive, MOST_ELITES)
+    for step in range(1, iterations + 1):
+        walk(hunt, luck, step, iterations)
+        evolve(hunt, archive.solutions[best_kept(archive, judge)[0]], luck, step)
+        foretell(window, hunt.tried, hunt.jct_ms, hunt.fee, desk)
+        for one in range(2 * count):
+            keep(archive, hunt.tried[one], hunt.jct_ms[one], hunt.fee[one])
+        shorten(archive, MOST_ELITES)
+        for one in range(2 * count):
+            lion, score = one % count, score_of(hunt.jct_ms[one], hunt.fee[one], judge)
+            if score < hunt.score[lion]:
+                hunt.score[lion] = score
+                copy_into(hunt.lions[lion], hunt.tried[one])
+    return best_kept(archive, judge)[0]
+
+
+def walk(hunt: _Hunt, luck: np.uint64, step: int, iterations: int) -> None:
+    """New ants: halfway between a walk around an ant lion and one around the elite."""
+    count, size = hunt.lions.shape
+    half = 1.0 / shrinkage(step, iterations)
+    steps = -(-_WALK * step // iterations)
+    elite, total = 0, 0.0
+    for lion in range(count):
+        if hunt.score[lion] < hunt.score[elite]:
+            elite = lion
+        total += 1.0 / max(hunt.score[lion], 1e-9)
+        hunt.weight[lion] = total
+    picks = counted(counted(luck, _PICK), step)
+    sides = counted(counted(luck, _SIDES), 2 * step)
+    elite_sides = counted(counted(luck, _SIDES), 2 * step + 1)
+    words, elite_words = counted(counted(luck, _ANTS), step), counted(counted(luck, _ELITE), step)
+    for ant in range(count):
+        lion = drawn(hunt.weight, unit(counted(picks, ant)))
+        down, up = half * side(sides, ant), half * side(sides, count + ant)
+        elite_down, elite_up = half * side(elite_sides, ant), half * side(elite_sides, count + ant)
+        for place in range(size):
+            middle, elite_middle = hunt.lions[lion, place], hunt.lions[elite, place]
+            word, elite_word = counted(words, ant * size + place), counted(elite_words, ant * size + place)
+            around = walked(word, steps, middle - down, middle + up)
+            near_elite = walked(elite_word, steps, elite_middle - elite_down, elite_middle + elite_up)
+            hunt.tried[ant, place] = min(max((around + near_elite) / 2.0, -1.0), 1.0)
+
+
+def drawn(weight: Floats, luck: float) -> int:
+    """Roulette: the fitter, the more often."""
+    last = len(weight) - 1
+    lion = 0
+    while lion < last and weight[lion] / weight[last] <= luck:
+        lion += 1
+    return lion
+
+
+def side(luck: np.uint64, counter: int) -> float:
+    """Up or down from the ant lion: either bound is on either side of it."""
+    return 1.0 if unit(counted(luck, counter)) < 0.5 else -1.0
 
 
 def shrinkage(step: int, iterations: int) -> float:
@@ -114,35 +185,30 @@ def shrinkage(step: int, iterations: int) -> float:
     return 1.0
 
 
-def _walks(outlook: Outlook, purpose: int, step: int, iterations: int, middle: Floats) -> Floats:
-    """Where random walks of +1 and -1 are after their share of steps, scaled into bounds about `middle`."""
-    half = 1.0 / shrinkage(step, iterations)
-    # Up or down from the ant lion: either bound is on either side of it.
-    sides = np.where(outlook.luck(_SIDES, 2 * step + (purpose == _ELITE), 2, len(middle), 1) < 0.5, 1.0, -1.0)
-    low, high = middle - half * sides[0], middle + half * sides[1]
-    words = hash_counters(outlook.seed, purpose, step, np.arange(middle.size)).reshape(middle.shape)
-    bits = np.arange(_WALK, dtype=np.uint64)[:, None, None]
-    moves = np.where((words >> bits) & np.uint64(1), 1.0, -1.0)
-    walk = np.add.accumulate(moves, axis=0)
-    least, most = np.minimum(walk.min(axis=0), 0.0), np.maximum(walk.max(axis=0), 0.0)
-    here = walk[-(-_WALK * step // iterations) - 1]
-    return low + (here - least) * (high - low) / np.maximum(most - least, 1.0)
+def walked(word: np.uint64, steps: int, low: float, high: float) -> float:
+    """Where a random walk of +1 and -1, by the bits of a word, is after some steps, scaled into bounds."""
+    bits = int(word & _BITS)
+    first, second = bits & 255, bits >> 8
+    least = min(_LEAST[first], _END[first] + _LEAST[second])
+    most = max(_MOST[first], _END[first] + _MOST[second])
+    # As if the steps to come went down, less those.
+    so_far = bits & ((1 << steps) - 1)
+    here = _END[so_far & 255] + _END[so_far >> 8] + _WALK - steps
+    return low + (here - least) * (high - low) / max(most - least, 1)
 
 
-def _evolved(outlook: Outlook, lions: Floats, archive: _Archive, step: int) -> Floats:
+def evolve(hunt: _Hunt, elite: Floats, luck: np.uint64, step: int) -> None:
     """Elite + SCALE x (one - another), crossed with each ant lion."""
-    count, size = lions.shape
-    parents = (outlook.luck(_PARENTS, step, 2, count) * count).astype(np.int64)
-    tried = archive.best + SCALE * (lions[parents[0]] - lions[parents[1]])
-    crossed = outlook.luck(_CROSS, step, count, size) < CROSSOVER
-    return np.clip(np.where(crossed, tried, lions), -1.0, 1.0)
-
-
-def _fitter_stays(lions: Floats, score: Floats, others: Floats, other_score: Floats) -> Floats:
-    """Replace ant lions by what is fitter, in place; their scores."""
-    better = other_score < score
-    lions[better] = others[better]
-    return np.where(better, other_score, score)
+    count, size = hunt.lions.shape
+    parents, crossing = counted(counted(luck, _PARENTS), step), counted(counted(luck, _CROSS), step)
+    for lion in range(count):
+        one = int(unit(counted(parents, lion)) * count)
+        another = int(unit(counted(parents, count + lion)) * count)
+        for place in range(size):
+            tried = hunt.lions[lion, place]
+            if unit(counted(crossing, lion * size + place)) < CROSSOVER:
+                tried = elite[place] + SCALE * (hunt.lions[one, place] - hunt.lions[another, place])
+            hunt.tried[count + lion, place] = min(max(tried, -1.0), 1.0)
 
 
 def malo() -> Malo:

@@ -1,49 +1,53 @@
-"""What MALO and MOSA share: jobs in a window, a quick look ahead, and the plan that comes of the best found.
+"""What MALO and MOSA share: the jobs looked at together, first guesses, and the plan of the best one found.
 
-A *solution* is a row of numbers: one for each job of the window (jobs go from the highest down), and for each
-job one for each machine (it takes machines from the highest down). Many solutions are looked at together:
-
-    solutions [S, W + W * M]  ->  jobs by rank [S, W], wishes [S, W, M]  ->  list schedule  ->  JCT, fee [S]
-
-The look ahead places the jobs one after another on GPUs that fall free when running jobs are expected to end.
-Where nobody knows durations, all count as equally long; running ones as if they were halfway.
+Once per moment the oldest waiting jobs that fit make a window; the search looks ahead with many solutions
+(see look_ahead.py), and the best is carried out step by step. Where nobody knows durations, all count as
+equally long; running ones as if they were halfway.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.policy import Parameter, with_settings
-from trimtab.core.randomness import hash_counters, split, uniform
+from trimtab.core.randomness import split
 from trimtab.gpu_scheduling.heuristics import placements
-from trimtab.gpu_scheduling.heuristics.words import gang_milli, hold
-from trimtab.gpu_scheduling.problem import NOWHERE, WHOLE, Action, Snapshot, fits_on, gang_fits, start
+from trimtab.gpu_scheduling.heuristics.look_ahead import (
+    HOUR_MS,
+    Judge,
+    Window,
+    at_full_speed,
+    counted,
+    luck_of,
+)
+from trimtab.gpu_scheduling.heuristics.words import hold
+from trimtab.gpu_scheduling.problem import (
+    NOWHERE,
+    WHOLE,
+    Action,
+    Snapshot,
+    allowed_on,
+    fits_on,
+    gang_fits,
+    start,
+)
 
-__all__ = [
-    "SHARED",
-    "Outcome",
-    "Outlook",
-    "Planner",
-    "Window",
-    "budget_setting",
-    "non_dominated",
-    "outcome_of",
-    "window_of",
-]
+__all__ = ["SHARED", "Outlook", "Planner", "budget_setting", "outlook_of", "window_of"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
 MOST_MACHINES = 32
 """Machines looked at, those where jobs would run fastest; in a large cluster most are full or alike."""
-HOUR_MS = 3_600_000.0
 _FAST = np.array([1.0, 0.0, 0.0])
 
 
@@ -81,57 +85,27 @@ SHARED = (
 # --- what is looked at -------------------------------------------------------------------------------------
 
 
-class Window(NamedTuple):
-    """The jobs of one plan [W] and the machines [M] they may go to, with up to G GPUs each."""
-
-    jobs: Integers  # slots
-    machines: Integers
-    gpus: Integers  # [W]: whole GPUs
-    work_ms: Floats  # [W]: left, at the reference speed
-    alone: Floats  # [W, M]: speed alone; 0: not allowed there
-    sensitivity: Floats  # [W]: in units of 1
-    spread: Floats  # [W]: time lost when spread over machines of a rack
-    price: Floats  # [M]
-    rack: Integers  # [M]
-    crowd: Floats  # [M]: load over GPUs, times the cluster's contention
-    crowding: Floats  # [M]: what a GPU of sensitivity 1 adds to that
-    free_in_ms: Floats  # [M, G]: from now, soonest first; infinite where there is no GPU
-    across_racks: float
-
-    @property
-    def size(self) -> int:
-        """Numbers of a solution."""
-        return len(self.jobs) * (1 + len(self.machines))
-
-
-class Outcome(NamedTuple):
-    """What a look ahead foretells for each solution [S]."""
-
-    jct_ms: Floats  # from now, mean of the window
-    fee: Floats  # dollars, mean of the window
-
-
 def window_of(snapshot: Snapshot, jobs: Integers, *, assumed_ms: float) -> Window:
     """Gather what the look ahead needs to know of some waiting jobs."""
     machines = _promising(snapshot)
-    capacity = snapshot.gpus[machines]
-    allowed = (snapshot.allowed_types[jobs][:, None] >> snapshot.gpu_type[machines][None]) & 1 == 1
-    work = snapshot.expected_ms[jobs] - snapshot.done_ms[jobs]
-    return Window(
+    count, breadth = len(jobs), len(machines)
+    window = Window(
         jobs=jobs,
         machines=machines,
-        gpus=-(-snapshot.instances[jobs] * snapshot.gpu_milli[jobs] // WHOLE),
-        work_ms=np.maximum(np.where(np.isnan(work), assumed_ms, work), 1.0),
-        alone=np.where(allowed, snapshot.nominal[snapshot.kind[jobs]][:, machines], 0.0),
-        sensitivity=snapshot.sensitivity[jobs] / 1000.0,
-        spread=snapshot.communication_weight * snapshot.communication[jobs],
-        price=snapshot.price[machines],
-        rack=snapshot.rack[machines],
-        crowd=snapshot.contention * snapshot.load[machines] / 1e6 / capacity,
-        crowding=snapshot.contention / capacity,
-        free_in_ms=_free_in_ms(snapshot, machines, assumed_ms),
+        gpus=np.empty(count, np.int64),
+        work_ms=np.empty(count),
+        alone=np.empty((count, breadth)),
+        sensitivity=np.empty(count),
+        spread=np.empty(count),
+        price=np.empty(breadth),
+        rack=np.empty(breadth, np.int64),
+        crowd=np.empty(breadth),
+        crowding=np.empty(breadth),
+        free_in_ms=np.empty((breadth, int(snapshot.gpus[machines].max()))),
         across_racks=snapshot.across_racks,
     )
+    at_full_speed(gather)(snapshot, window, assumed_ms)
+    return window
 
 
 def _promising(snapshot: Snapshot) -> Integers:
@@ -143,101 +117,72 @@ def _promising(snapshot: Snapshot) -> Integers:
     return np.sort(np.argsort(-score, kind="stable")[:MOST_MACHINES])
 
 
-def _free_in_ms(snapshot: Snapshot, machines: Integers, assumed_ms: float) -> Floats:
+def gather(snapshot: Snapshot, window: Window, assumed_ms: float) -> None:
+    """Fill a window in."""
+    for place in range(len(window.machines)):
+        machine = window.machines[place]
+        capacity = snapshot.gpus[machine]
+        window.price[place] = snapshot.price[machine]
+        window.rack[place] = snapshot.rack[machine]
+        window.crowd[place] = snapshot.contention * snapshot.load[machine] / 1e6 / capacity
+        window.crowding[place] = snapshot.contention / capacity
+    for row in range(len(window.jobs)):
+        job = window.jobs[row]
+        window.gpus[row] = -(-snapshot.instances[job] * snapshot.gpu_milli[job] // WHOLE)
+        work = snapshot.expected_ms[job] - snapshot.done_ms[job]
+        window.work_ms[row] = max(assumed_ms if math.isnan(work) else work, 1.0)
+        window.sensitivity[row] = snapshot.sensitivity[job] / 1000.0
+        window.spread[row] = snapshot.communication_weight * snapshot.communication[job]
+        for place in range(len(window.machines)):
+            machine = window.machines[place]
+            allowed = allowed_on(snapshot, job, machine)
+            window.alone[row, place] = snapshot.nominal[snapshot.kind[job], machine] if allowed else 0.0
+    foresee(snapshot, window, assumed_ms)
+
+
+def foresee(snapshot: Snapshot, window: Window, assumed_ms: float) -> None:
     """When each GPU falls free [M, G]; one that is partly held counts as held, by whom is not asked."""
-    most = int(snapshot.gpus[machines].max())
-    held: dict[int, list[float]] = {int(machine): [] for machine in machines}
-    for job in snapshot.running.tolist():
+    place_of = snapshot.machine_order
+    for machine in range(len(snapshot.gpus)):
+        place_of[machine] = NOWHERE
+    for place in range(len(window.machines)):
+        place_of[window.machines[place]] = place
+        for gpu in range(window.free_in_ms.shape[1]):
+            held = gpu >= snapshot.gpus[window.machines[place]]
+            window.free_in_ms[place, gpu] = math.inf if held else 0.0
+    for running in range(len(snapshot.running)):
+        job: int = snapshot.running[running]
         done = snapshot.done_ms[job] + snapshot.rate[job] * (snapshot.now_ms - snapshot.since_ms[job])
         left = snapshot.expected_ms[job] - done
-        if np.isnan(left):
+        if math.isnan(left):
             # Halfway: the longer it runs, the longer it will (true of heavy tails, such as PAI's).
             left = max(done, assumed_ms)
-        part = int(snapshot.first_part[job])
+        free_in_ms = max(left, 0.0) / max(snapshot.rate[job], 1e-9)
+        part: int = snapshot.first_part[job]
         while part != NOWHERE:
-            machine = int(snapshot.part_machine[part])
-            if machine in held:
-                gpus = -(-int(snapshot.part_instances[part] * snapshot.gpu_milli[job]) // WHOLE)
-                held[machine] += [float(max(left, 0.0) / max(snapshot.rate[job], 1e-9))] * gpus
-            part = int(snapshot.next_part[part])
-    table = np.full((len(machines), most), np.inf)
-    for row, machine in enumerate(machines.tolist()):
-        gpus, free = int(snapshot.gpus[machine]), int(snapshot.free_gpus[machine])
-        # Shares of one GPU may be listed more often than there are GPUs.
-        ends = sorted(held[machine])[-(gpus - free) :] if gpus > free else []
-        ends += [0.0] * (gpus - len(ends))
-        table[row, :gpus] = sorted(ends)
-    return table
+            machine: int = snapshot.part_machine[part]
+            if place_of[machine] != NOWHERE:
+                gpus, free = snapshot.gpus[machine], snapshot.free_gpus[machine]
+                for _ in range(-(-snapshot.part_instances[part] * snapshot.gpu_milli[job] // WHOLE)):
+                    hold_one(window.free_in_ms[place_of[machine]], free, gpus, free_in_ms)
+            part = snapshot.next_part[part]
 
 
-# --- the look ahead ----------------------------------------------------------------------------------------
+def hold_one(free_in_ms: Floats, free: int, gpus: int, until_ms: float) -> None:
+    """Of the GPUs of a machine that are held, let the one that is free soonest be held longer, if so.
 
-
-# A job that no machine takes is late without end; that is not an error.
-@np.errstate(divide="ignore", invalid="ignore")
-def outcome_of(window: Window, solutions: Floats) -> Outcome:
-    """Place the jobs of the window by each solution [S, size], and tell when they end and what they cost.
-
-    Two neighbours lose to first order as much as the job loses by them, so that loss counts twice.
+    Shares of one GPU may be listed more often than there are GPUs; the latest ends count.
     """
-    count, jobs, machines = len(solutions), len(window.jobs), len(window.machines)
-    every = np.arange(count)[:, None]
-    rank = np.argsort(-solutions[:, :jobs], axis=1, kind="stable")
-    wishes = solutions[:, jobs:].reshape(count, jobs, machines)[every, rank]
-    # Everything by turn first: [W, S, ...].
-    rank, order = rank.T, np.argsort(-wishes, axis=2, kind="stable").transpose(1, 0, 2)
-    position = np.argsort(order, axis=2)
-    gpus, alone, work = window.gpus[rank], window.alone[rank], window.work_ms[rank]
-    sensitivity, spread = window.sensitivity[rank][:, :, None], window.spread[rank]
-    # A machine that is not allowed is never free.
-    never = np.where(alone > 0, 0.0, np.inf)[..., None] if (window.alone == 0).any() else None
-    racks = (window.rack[:, None] == np.unique(window.rack)).astype(np.float64)
-    total_gpus = window.free_in_ms.size
-    free_in = np.repeat(window.free_in_ms[None], count, axis=0)
-    crowd = np.repeat(window.crowd[None], count, axis=0)
-    total_ms, total_fee = np.zeros(count), np.zeros(count)
-    places = np.arange(free_in.shape[2])
-    for turn in range(jobs):
-        wanted = gpus[turn][:, None]
-        usable = free_in if never is None else free_in + never[turn]
-        soonest = np.sort(usable.reshape(count, -1), axis=1)
-        begin = soonest[every, np.minimum(wanted, total_gpus) - 1]
-        room = (usable <= begin[:, :, None]).sum(axis=2)[every, order[turn]]
-        before = np.add.accumulate(room, axis=1) - room
-        taken = np.minimum(np.maximum(wanted - before, 0), room)[every, position[turn]]
-        used = taken > 0
-        slowness = (1.0 + 2.0 * sensitivity[turn] * crowd) / np.where(used, alone[turn], np.inf)
-        lost = spread[turn] * (used.sum(axis=1) > 1)
-        if racks.shape[1] > 1:
-            lost = lost * (1.0 + window.across_racks * ((used @ racks > 0).sum(axis=1) > 1))
-        run_ms = work[turn] * (1.0 + lost) * slowness.max(axis=1)
-        end = begin[:, 0] + run_ms
-        total_ms += end
-        total_fee += taken @ window.price * run_ms / HOUR_MS
-        crowd += taken * sensitivity[turn] * window.crowding
-        free_in = np.where(places < taken[:, :, None], end[:, None, None], free_in)
-        free_in.sort(axis=2)
-    # A gang that the machines looked at cannot hold never ends there; it counts as very late.
-    late = np.nan_to_num(total_ms, nan=1e15, posinf=1e15) / jobs
-    return Outcome(late, np.nan_to_num(total_fee, nan=1e9, posinf=1e9) / jobs)
+    place = free
+    while place < gpus and free_in_ms[place] < until_ms:
+        if place > free:
+            free_in_ms[place - 1] = free_in_ms[place]
+        place += 1
+    if place > free:
+        free_in_ms[place - 1] = until_ms
 
 
-def non_dominated(outcome: Outcome, most: int) -> Integers:
-    """Solutions that no other is better than in one respect and no worse in the other, at most so many.
-
-    >>> non_dominated(Outcome(np.array([3.0, 1.0, 2.0, 2.0]), np.array([1.0, 3.0, 2.0, 5.0])), 9).tolist()
-    [1, 2, 0]
-    """
-    order = np.lexsort((outcome.fee, outcome.jct_ms))
-    best, kept = np.inf, []
-    for place in order.tolist():
-        if outcome.fee[place] < best:
-            best = outcome.fee[place]
-            kept.append(place)
-    return np.array(kept[:most], np.int64)
-
-
-# --- the plan ----------------------------------------------------------------------------------------------
+# --- first guesses -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -245,45 +190,62 @@ class Outlook:
     """A window, how its solutions are judged, and the luck of the search."""
 
     window: Window
-    fee_weight: float
-    seed: int
-    usual: tuple[float, float]
-    """Milliseconds and dollars that count as 1 in a score: those of the work alone."""
+    judge: Judge
+    seed: np.uint64
     known: Floats
     """Solutions of common sense: in order of arrival, and fewest GPUs first, each on the fastest machines."""
 
-    def outcome(self, solutions: Floats) -> Outcome:
-        return outcome_of(self.window, solutions)
 
-    def score(self, outcome: Outcome) -> Floats:
-        """Lower is better."""
-        return outcome.jct_ms / self.usual[0] + self.fee_weight * outcome.fee / self.usual[1]
-
-    def luck(self, purpose: int, step: int, *shape: int) -> Floats:
-        """Numbers in [0, 1), the same for the same purpose and step of the same moment."""
-        return uniform(self.seed, purpose, step, np.arange(int(np.prod(shape)))).reshape(shape)
-
-
-def outlook_of(window: Window, *, fee_weight: float, seed: int) -> Outlook:
+def outlook_of(window: Window, *, fee_weight: float, seed: np.uint64) -> Outlook:
     """Look at a window for the first time."""
-    jobs = len(window.jobs)
-    in_order = -np.linspace(-1.0, 1.0, jobs) if jobs > 1 else np.zeros(1)
-    smallest = np.empty(jobs)
-    smallest[np.argsort(window.gpus, kind="stable")] = in_order
-    speed = window.alone / (1.0 + 2.0 * window.sensitivity[:, None] * window.crowd)
-    # Of equally fast machines the fuller one, so that gangs find empty ones.
-    wishes = speed - 1e-6 * (window.free_in_ms <= 0).sum(axis=1)
-    wishes = 2.0 * wishes / max(float(wishes.max()), 1e-9) - 1.0
-    known = np.clip([np.concatenate([order, wishes.ravel()]) for order in (in_order, smallest)], -1.0, 1.0)
-    fee = float((window.work_ms * window.gpus).mean() * window.price.mean()) / HOUR_MS
-    usual = float(window.work_ms.mean()), max(fee, 1e-9)
-    return Outlook(window, fee_weight, seed, usual, known)
+    known = np.empty((2, window.size))
+    at_full_speed(guess)(window, known)
+    jobs, machines = window.alone.shape
+    gpu_ms = float(np.add.reduce(window.work_ms * window.gpus)) / jobs
+    dollars = gpu_ms * (float(np.add.reduce(window.price)) / machines) / HOUR_MS
+    judge = Judge(fee_weight, float(np.add.reduce(window.work_ms)) / jobs, max(dollars, 1e-9))
+    return Outlook(window, judge, seed, known)
+
+
+def guess(window: Window, known: Floats) -> None:
+    """Fill first guesses in."""
+    jobs, machines = window.alone.shape
+    fastest = 1e-9
+    for job in range(jobs):
+        fewer = 0
+        for other in range(jobs):
+            if (window.gpus[other], other) < (window.gpus[job], job):
+                fewer += 1
+        known[0, job], known[1, job] = in_order(job, jobs), in_order(fewer, jobs)
+        for machine in range(machines):
+            crowd = 1.0 + 2.0 * window.sensitivity[job] * window.crowd[machine]
+            free = 0
+            for gpu in range(window.free_in_ms.shape[1]):
+                free += window.free_in_ms[machine, gpu] <= 0.0
+            # Of equally fast machines the fuller one, so that gangs find empty ones.
+            wish = window.alone[job, machine] / crowd - 1e-6 * free
+            known[0, jobs + job * machines + machine] = wish
+            fastest = max(fastest, wish)
+    for place in range(jobs, jobs + jobs * machines):
+        wish = min(max(2.0 * known[0, place] / fastest - 1.0, -1.0), 1.0)
+        known[0, place], known[1, place] = wish, wish
+
+
+def in_order(place: int, count: int) -> float:
+    """A number for a place in an order: from 1 for the first down to -1 for the last."""
+    if count == 1:
+        return 0.0
+    return -1.0 if place == count - 1 else -(place * (2.0 / (count - 1)) - 1.0)
+
+
+# --- the plan ----------------------------------------------------------------------------------------------
 
 
 class _Start(NamedTuple):
     job: int  # slot
     job_id: int
     machines: Integers
+    wishes: Floats  # [machines]
 
 
 @dataclass
@@ -331,55 +293,81 @@ class Planner:
         return hold(snapshot) if action is None else action
 
     def _next(self, snapshot: Snapshot) -> Action | None:
-        """The next step that is still possible; where its machines do not hold the gang, the fast ones."""
+        """The next step that is still possible; where its machines do not hold the gang, others may."""
         steps = self._plan.steps
         while steps:
-            step = steps.popleft()
-            job = step.job
-            if (
-                job >= len(snapshot.job_id)
-                or snapshot.job_id[job] != step.job_id
-                or job not in snapshot.pending
-            ):
+            job, job_id, machines, wishes = steps.popleft()
+            if job >= len(snapshot.job_id) or snapshot.job_id[job] != job_id or job not in snapshot.pending:
                 continue
-            room = np.array([fits_on(snapshot, job, int(machine)) for machine in step.machines], np.int64)
-            if room.sum() >= snapshot.instances[job]:
-                needed = np.cumsum(room) - room < snapshot.instances[job]
-                return start(job, step.machines[(room > 0) & needed])
-            count, gpu = placements.fast(snapshot, job, _FAST)
+            chosen = np.empty(len(machines), np.int64)
+            count, gpu = at_full_speed(choose)(snapshot, job, machines, wishes, chosen), NOWHERE
+            if count == 0 and len(machines) < len(snapshot.gpus):
+                count, gpu = placements.fast(snapshot, job, _FAST)
+                chosen = snapshot.machine_order.copy()
             if count:
-                return start(job, snapshot.machine_order[:count].copy(), gpu)
+                return start(job, chosen[:count], gpu)
         return None
 
     def _planned(self, snapshot: Snapshot) -> list[_Start]:
+        if snapshot.free_total_milli == 0 or snapshot.unseen == len(snapshot.pending):
+            return []
         values = self.values
-        jobs = _fitting(snapshot, int(values["window"]))
+        jobs = np.empty(int(values["window"]), np.int64)
+        jobs = jobs[: at_full_speed(find_fitting)(snapshot, jobs)]
         if len(jobs) == 0:
             return []
         window = window_of(snapshot, jobs, assumed_ms=values["assumed_s"] * 1000.0)
-        seed = split(int(values["seed"]), self.salt, int(snapshot.now_ms))
-        # The same whichever slots the jobs are in.
-        seed ^= int(np.bitwise_xor.reduce(hash_counters(seed, snapshot.job_id[jobs])))
-        outlook = outlook_of(window, fee_weight=values["fee_weight"], seed=seed)
+        ids = snapshot.job_id[jobs]
+        seed = at_full_speed(seed_of)(_root(int(values["seed"]), self.salt), snapshot.now_ms, ids)
+        outlook = outlook_of(window, fee_weight=values["fee_weight"], seed=np.uint64(seed))
         best = self.search(outlook)
         order = np.argsort(-best[: len(jobs)], kind="stable")
         wishes = best[len(jobs) :].reshape(len(jobs), -1)
         return [
-            _Start(
-                int(jobs[place]),
-                int(snapshot.job_id[jobs[place]]),
-                window.machines[np.argsort(-wishes[place], kind="stable")],
-            )
+            _Start(int(jobs[place]), int(ids[place]), window.machines, wishes[place])
             for place in order.tolist()
         ]
 
 
-def _fitting(snapshot: Snapshot, most: int) -> Integers:
-    """The oldest waiting jobs that would fit now, at most so many."""
-    found: list[int] = []
-    for job in snapshot.pending[snapshot.unseen :].tolist():
-        if gang_milli(snapshot, job) <= snapshot.free_total_milli and gang_fits(snapshot, job):
-            found.append(job)
-            if len(found) == most:
-                break
-    return np.array(found, np.int64)
+@cache
+def _root(seed: int, salt: str) -> np.uint64:
+    return np.uint64(split(seed, salt))
+
+
+def seed_of(root: np.uint64, now_ms: int, job_ids: Integers) -> np.uint64:
+    """The seed of a moment: `split(root, now_ms)`, and the same whichever slots the jobs are in."""
+    seed = counted(luck_of(root), now_ms)
+    luck = luck_of(seed)
+    for place in range(len(job_ids)):
+        seed ^= counted(luck, job_ids[place])
+    return seed
+
+
+def find_fitting(snapshot: Snapshot, found: Integers) -> int:
+    """Find the oldest waiting jobs that would fit now, as many as there is room for; how many there are."""
+    count = 0
+    for place in range(snapshot.unseen, len(snapshot.pending)):
+        if count < len(found) and gang_fits(snapshot, snapshot.pending[place]):
+            found[count] = snapshot.pending[place]
+            count += 1
+    return count
+
+
+def choose(snapshot: Snapshot, job: int, machines: Integers, wishes: Floats, chosen: Integers) -> int:
+    """The machines wished for most that hold the gang, highest first; how many, 0: they do not hold it."""
+    room = snapshot.machine_score
+    for place in range(len(machines)):
+        room[place] = fits_on(snapshot, job, machines[place])
+    count, needed = 0, snapshot.instances[job]
+    while needed > 0:
+        best = NOWHERE
+        for place in range(len(machines)):
+            if room[place] > 0 and (best == NOWHERE or wishes[place] > wishes[best]):
+                best = place
+        if best == NOWHERE:
+            return 0
+        chosen[count] = machines[best]
+        count += 1
+        needed -= int(room[best])
+        room[best] = 0
+    return count
