@@ -174,7 +174,7 @@ def test_who_hears_of_places_begins_as_a_rule_that_waits_for_good_ones() -> None
     network, view = new_network(design, 0), random_views(1, machines=3)
     jobs, pairs = np.zeros_like(view.jobs), np.zeros_like(view.pairs)
     jobs[0, :3, JOB_FACTS.index("GPUs")] = 0.2
-    jobs[0, :3, JOB_FACTS.index("expected duration")] = [0.6, 0.3, 0.5]
+    jobs[0, :3, JOB_FACTS.index("expected duration")] = [0.62, 0.52, 0.57]
     pairs[0, :3, 0, PAIR_FACTS.index("room")] = 1.0
     every = np.arange(6)[None] < 3
     # The first machine is half as fast as the others, on which there is no room.

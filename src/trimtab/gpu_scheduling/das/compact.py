@@ -45,8 +45,7 @@ FIRST_PLACES = (
     {
         "speed alone": 3.0,
         "speed x GPUs": -0.65,
-        "crowd": -1.0,
-        "crowd x GPUs free": -4.0,
+        "crowd": -3.0,
         "GPUs left free": -0.35,
     },
     {
@@ -62,11 +61,12 @@ FIRST_PLACES = (
 """Of `MOODS`. Crowds of neighbours matter more where there is a choice. While it is calm, fast machines are
 for jobs on one GPU, and the largest gangs hardly care."""
 FIRST_DEMANDS = (
-    {"usual": -0.28, "gpus": -0.2},
+    {"usual": -0.32, "gpus": -0.2, "rest expected": 1.2, "communication": -0.05},
     {"usual": -0.5, "gpus": 0.15, "jobs waiting": -0.16, "time since it came": 0.13, "rest expected": 0.08},
 )
-"""While it is calm, a job on one GPU waits for 0.76 of full speed, so for no slow machine; a gang of 16 for
-0.62 of it. In a crowd, gangs wait for more."""
+"""While it is calm, a job of 50 minutes on one GPU waits for 0.73 of full speed, so for no slow machine, and a
+gang of 16 for 0.59 of it. The longer it will run, the more a good place is worth: a minute takes
+any place, ten hours want 0.98. In a crowd, gangs wait for more."""
 LARGEST_MARGIN, LARGEST_MINUTES = 50.0, 120.0
 
 
@@ -102,18 +102,12 @@ def _weights(features: tuple[str, ...], told: Mapping[str, float]) -> Floats:
 
 
 def widths(*, preemptive: bool) -> Floats:
-    """How far each number may usefully move in training; 0: it stays as it is.
-
-    What enters hidden units does and, without preemption, the numbers for calm moments: a search among noisy
-    episodes leaves that start sooner than it finds a better one.
-    """
+    """How far each number may usefully move in training; 0: it stays, as does what enters hidden units."""
     features = len(JOB_FEATURES)
     order = np.ones(order_size())
     order[features:].reshape(HIDDEN, features + 2)[:, : features + 1] = 0.0
     places = np.full((len(MOODS), len(MACHINE_FEATURES)), 0.5)
     demands = np.full((len(MOODS), len(DEMAND_FEATURES)), 0.2)
-    if not preemptive:
-        places[MOODS.index("calm")] = demands[MOODS.index("calm")] = 0.0
     rest = np.array([0.5, 0.5, 0.05, 2.0]) if preemptive else demands.ravel()
     return np.concatenate([order, places.ravel(), rest])
 

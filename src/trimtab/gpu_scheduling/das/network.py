@@ -32,7 +32,7 @@ from trimtab.gpu_scheduling.das.places import (
     new_places,
     usual_places,
 )
-from trimtab.gpu_scheduling.das.scoring import USUAL_REST
+from trimtab.gpu_scheduling.das.scoring import GOOD_ENOUGH, USUAL_REST
 from trimtab.gpu_scheduling.das.view import JOB_FACTS, MACHINE_FACTS, PAIR_FACTS, View
 from trimtab.networks.layers import Array, Parameters, dense, leaky, mlp, new_dense, new_mlp
 from trimtab.networks.node_gaussian_process import (
@@ -174,7 +174,8 @@ def _demanded(weights: Array, known: Known, xp: Any) -> Array:
         np.float32(1.4) * facts[..., JOB_FACTS.index("expected duration")] - np.float32(USUAL_REST),
     ]
     of_moods = _times(xp.stack(derived, axis=-1), weights)
-    return in_this_mood(of_moods, facts, known.waits, known.real, xp)
+    demanded = in_this_mood(of_moods, facts, known.waits, known.real, xp)
+    return xp.minimum(demanded, np.float32(GOOD_ENOUGH))
 
 
 def order_scores(parameters: Parameters, known: Known, design: Design, xp: Any) -> Array:

@@ -96,6 +96,8 @@ DEMAND_FEATURES = (
 MOODS = ("calm", "crowded")
 """Numbers of placement and demand come once for each. It is crowded when more jobs wait than a quarter
 of the machines: until then a job may choose, from then on it takes GPUs from others."""
+GOOD_ENOUGH = -0.02
+"""No job waits for a better place than this, whatever it demands: 0.98 of its full speed."""
 USUAL_REST = 0.8
 """Log of seconds over 10: 50 minutes."""
 LARGEST = 60.0
@@ -206,7 +208,8 @@ def accepts(snapshot: Snapshot, job: int, count: int, parameters: Parameters) ->
         + parameters[2, at + 6] * 10.0 * snapshot.communication[job]
         + parameters[2, at + 7] * (snapshot.sensitivity[job] / 1000.0 - 1.0)
     )
-    return math.log(rate_if_started(snapshot, job, count) / best_rate(snapshot, job)) >= demand
+    there = math.log(rate_if_started(snapshot, job, count) / best_rate(snapshot, job))
+    return there >= min(demand, GOOD_ENOUGH)
 
 
 def _rebound(function: Callable[..., Any], name: str, told: str, **replaced: Callable[..., Any]) -> Any:
