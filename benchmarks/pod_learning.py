@@ -14,6 +14,12 @@ twice the mean need, those of one core where the rule has no size of its own, an
 - The oracle that knows what will come, with the share of memory that got it the highest reward among six from
   0.2 to 0.85: with the usual 0.85 its pods run out of memory all the time.
 - Every other rule, as information, on the first two of the five stretches.
+- Six learned rivals (`trimtab.pod_autoscaling.rivals`) as they are shipped, on every second service and the
+  first two of the five stretches: no more cost than each of them. They see the same metrics, begin every
+  episode with what they knew after practice, and go on learning from the service they run. They practised on
+  224 hours of training services and four of the five kinds of traffic, for a reward of their own and not for
+  the cost; `aware` has learned from all five, and for the cost. So this compares what is shipped, not what
+  their papers report.
 
 Shares of late requests are over all requests of all workloads. Intervals are over workloads.
 
@@ -40,6 +46,7 @@ from benchmarks.pod_services import (
     Contestant,
     HeldOutSuite,
     Played,
+    held_out_services,
     play,
     same_for_all,
     started_workers,
@@ -55,10 +62,11 @@ from trimtab.pod_autoscaling.drift import Change, Drift
 from trimtab.pod_autoscaling.heuristics.oracle import Oracle
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import PodPolicy
+from trimtab.pod_autoscaling.rivals.practice import RIVALS
 from trimtab.pod_autoscaling.workload.applications import make_application
 
 OURS = "aware"
-SEEDS, INFORMATION_SEEDS = 5, 2
+SEEDS, INFORMATION_SEEDS, RIVAL_SEEDS = 5, 2, 2
 HPA_50, HPA_70, TUNED = "hpa-50", "hpa-70", "hpa tuned for each workload"
 MPC, MPC_MORE, MPC_LESS = "mpc with the true work", "mpc with 1.5 x the work", "mpc with the work / 1.5"
 WRONG, FEWER_CORES, FEWER_LATE = 1.5, 0.85, 1 / 3
@@ -86,6 +94,18 @@ TUNING = HeldOutSuite(hours=1.0)
 TUNING_SEEDS = 3
 TARGETS, POD_CORES = (50, 60, 70, 80, 90), (0.5, 1, 2, 4)
 USUAL = {"target": 70.0, "cpu": 1.0}
+
+
+class RivalSuite(HeldOutSuite):
+    """Every second service, in the hours that it has among all: six who learn while they play take long."""
+
+    def scenarios(self) -> tuple[Scenario, ...]:
+        chosen = held_out_services()[::2]
+        return tuple(one for one in super().scenarios() if one.workload.application in chosen)
+
+    def seeds_of(self, place: int, count: int, *, test: bool = True) -> tuple[int, ...]:
+        among_all = HeldOutSuite.scenarios(self).index(self.scenarios()[place])
+        return super().seeds_of(among_all, count, test=test)
 
 
 def hpa(target: float, cpu: float) -> PodPolicy:
@@ -282,13 +302,39 @@ def reward_row(ours: Played, oracle: Played) -> Row:
     return Row(name, gap.value, f">= {REWARD_BAR:g}", gap.value >= REWARD_BAR, gap.low, gap.high)
 
 
-def overview_rows(played: Played, seeds: int) -> list[Row]:
+def overview_rows(played: Played, seeds: int, where: str = "") -> list[Row]:
     """What somebody held, and how much was late with it."""
-    told = f"{played.name} ({seeds} {'seed' if seeds == 1 else 'seeds'})"
+    told = f"{played.name} ({where and f'{where}, '}{seeds} {'seed' if seeds == 1 else 'seeds'})"
     return [
         reported(f"{told}: core-hours a day", mean_interval(played["core_hours"], seed=0)),
         reported(f"{told}: share of late requests", late_share(played)),
     ]
+
+
+def costs(suite: HeldOutSuite, played: Played, seeds: int) -> Numbers:
+    """The cost of each workload, as an episode has it: cores and memory held, and a fine for lateness."""
+    objective, seconds = suite.deployment.objective, 3600 * suite.hours
+    intervals = seconds / suite.deployment.interval_s
+    work_s = np.array([make_application(one.service).cpu_s for one in workloads(suite, seeds)])
+    needed = played["finished"] * work_s / seconds
+    held = played["core_hours"] / 24 + objective.memory_price * played["memory_held"] / intervals / 1024
+    return held + objective.multiplier * needed * np.maximum(played["late_share"] - objective.budget, 0.0)
+
+
+def rival_rows(suite: HeldOutSuite, ours: Played, found: Mapping[str, Played], seeds: int) -> list[Row]:
+    """Ours over each learned rival: no more cost, and what it is made of; then what everybody held."""
+    where = f"{len(suite.scenarios()) // len(TRAFFIC)} services"
+    our_cost = costs(suite, ours, seeds)
+    rows: list[Row] = []
+    for name, theirs in found.items():
+        told, cost = f"{ours.name} / {name}, {where}", costs(suite, theirs, seeds)
+        cores = paired_ratio(ours["core_hours"], theirs["core_hours"], seed=0)
+        rows += [
+            barred(f"{told}: cost", paired_ratio(our_cost, cost, seed=0), 1.0),
+            reported(f"{told}: core-hours", cores),
+            reported(f"{told}: share of late requests", share_ratio(ours, theirs)),
+        ]
+    return [*rows, *(row for one in (ours, *found.values()) for row in overview_rows(one, seeds, where))]
 
 
 def traffic_rows(played: Played, seeds: int) -> list[Row]:
@@ -333,8 +379,19 @@ def main_rows(workers: Workers, policy: Contestant, seeds: int) -> list[Row]:
         reward_row(ours, found[ORACLE.name]),
         *(row for one in found.values() for row in overview_rows(one, seeds)),
         *(row for one in beside for row in overview_rows(one, fewer)),
+        *learned_rows(workers, ours, seeds),
         *(row for one in (ours, found[HPA_70]) for row in traffic_rows(one, seeds)),
     ]
+
+
+def learned_rows(workers: Workers, ours: Played, seeds: int) -> list[Row]:
+    """The learned rivals, beside ours on the same workloads."""
+    suite, fewer = RivalSuite(), min(seeds, RIVAL_SEEDS)
+    others = [same_for_all(name, make_policy(name)) for name in RIVALS if name != ours.name]
+    found = play(workers, suite, others, seeds=fewer)
+    known = {(one.service, one.number) for one in workloads(suite, fewer)}
+    same = ours.only([(one.service, one.number) in known for one in workloads(HeldOutSuite(), seeds)])
+    return rival_rows(suite, same, found, fewer)
 
 
 def drift_rows(workers: Workers, policy: Contestant, seeds: int) -> list[Row]:

@@ -10,13 +10,18 @@ import pytest
 from benchmarks.pod_learning import (
     DRIFTING,
     HPA_70,
+    RIVAL_SEEDS,
     TUNED_FILE,
     TUNING,
+    RivalSuite,
     asked_policy,
     best_setting,
+    costs,
     either_rows,
+    learned_rows,
     memory_rows,
     quality_rows,
+    rival_rows,
     share_ratio,
     told_mpc,
     tuned_hpa,
@@ -43,10 +48,12 @@ from trimtab.pod_autoscaling.workload.applications import application_names, mak
 DAY = 86_400
 
 
-def played(name: str, *, cores: float = 4.0, late: float = 10.0, memory: float = 0.8) -> Played:
-    """Ten workloads of a thousand requests each that are all alike."""
+def played(
+    name: str, *, cores: float = 4.0, late: float = 10.0, memory: float = 0.8, count: int = 10
+) -> Played:
+    """So many workloads of a thousand requests each that are all alike."""
     one = Measures(24 * cores, late, 1000, late / 1000, memory, 1.0, memory, 1.0, 0, 0, 0.8)
-    return Played(name, {field: np.full(10, value) for field, value in one._asdict().items()})
+    return Played(name, {field: np.full(count, value) for field, value in one._asdict().items()})
 
 
 def test_services_are_unseen_and_of_all_kinds() -> None:
@@ -190,6 +197,75 @@ def test_bars_hold_by_value_and_name_who_is_compared() -> None:
 def test_memory_is_judged_after_the_first_hour() -> None:
     assert [row.holds for row in memory_rows(played("us", memory=0.71))] == [True] * 4
     assert [row.holds for row in memory_rows(played("us", memory=0.69))] == [False, True, True, True]
+
+
+def test_against_learned_rivals_the_cost_counts() -> None:
+    """Ten of a thousand late is the budget, so with as many the cost is that of what is held."""
+    suite, seeds = RivalSuite(), 1
+    theirs = {"rival": played("rival", count=20)}
+    cost, cores, late, *overview = rival_rows(suite, played("us", cores=3.0, count=20), theirs, seeds)
+    assert cost.name == "us / rival, 4 services: cost" and cost.holds
+    assert cost.value == pytest.approx(cores.value, rel=1e-4) and cores.value == pytest.approx(0.75)
+    assert (late.value, cores.bar, late.bar) == (1.0, "none", "none")
+    assert [(row.name, row.value) for row in overview[:2]] == [
+        ("us (4 services, 1 seed): core-hours a day", pytest.approx(72)),
+        ("us (4 services, 1 seed): share of late requests", pytest.approx(0.01)),
+    ]
+    # Cores saved by letting everybody wait are paid for.
+    cost, cores, late, *_ = rival_rows(suite, played("us", cores=3.9, late=900, count=20), theirs, seeds)
+    assert cores.value < 1 < cost.value and late.value == pytest.approx(90)
+    assert not cost.holds and cores.holds and late.holds
+
+
+def test_learned_rivals_meet_the_hours_of_everybody_else() -> None:
+    every, some = HeldOutSuite(), RivalSuite()
+    at = {one.name: place for place, one in enumerate(every.scenarios())}
+    assert [one.service for one in workloads(some, 1)][:: len(TRAFFIC)] == [*held_out_services()[::2]]
+    for place, scenario in enumerate(some.scenarios()):
+        assert some.seeds_of(place, 2) == every.seeds_of(at[scenario.name], 2)
+
+
+def test_the_fine_is_for_the_work_of_the_requests() -> None:
+    """1,000 requests in an hour and a half, a tenth late beyond the budget: 20 cores for each needed."""
+    suite = HeldOutSuite()
+    within, above = (costs(suite, played("us", late=late, count=40), 1) for late in (10, 110))
+    work_s = [make_application(one.service).cpu_s for one in workloads(suite, 1)]
+    assert within == pytest.approx(np.full(40, 4.0), rel=1e-6)
+    assert above - within == pytest.approx(20 * 0.1 * 1000 * np.array(work_s) / 5400)
+
+
+def test_all_learned_rivals_play_and_nobody_plays_against_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[str], int]] = []
+
+    def without_playing(
+        workers: Workers, suite: HeldOutSuite, contestants: list[Contestant], *, seeds: int
+    ) -> dict[str, Played]:
+        asked.append(([one.name for one in contestants], seeds))
+        return {one.name: played(one.name, count=20 * seeds) for one in contestants}
+
+    monkeypatch.setattr("benchmarks.pod_learning.play", without_playing)
+    six = ["q-learning", "a-sarsa", "miras", "adrl", "simppo", "deepscaling"]
+    rows = learned_rows(Workers(1), played("aware", count=200), 5)
+    assert asked == [(six, RIVAL_SEEDS)]
+    assert [row.name for row in rows if row.bar != "none"] == [
+        f"aware / {one}, 4 services: cost" for one in six
+    ]
+    learned_rows(Workers(1), played("simppo", count=40), 1)
+    assert asked[1] == ([name for name in six if name != "simppo"], 1)
+
+
+@pytest.mark.pods
+def test_costs_are_those_of_the_episodes() -> None:
+    suite = HeldOutSuite(hours=0.05)
+    one_pod = make_policy("static:replicas=1")
+    with Workers(1) as workers:
+        found = play(workers, suite, [same_for_all("one pod", one_pod)], seeds=1)["one pod"]
+    ours = costs(suite, found, 1)
+    for place in (0, 17, 39):
+        ((episode,),) = suite.play(suite.scenarios()[place], suite.seeds_of(place, 1), [one_pod])
+        assert ours[place] == pytest.approx(episode.metrics()["cost"])
+    # One pod is too few for most of them, so there are fines to compare.
+    assert (found["late_share"] > suite.deployment.objective.budget).sum() > 20
 
 
 @pytest.mark.pods

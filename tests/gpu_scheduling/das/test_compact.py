@@ -25,11 +25,12 @@ from trimtab.gpu_scheduling.das.scoring import (
     JOB_FEATURES,
     MACHINE_FEATURES,
     MOODS,
+    STOPPING,
     job_features,
     mood,
     order_size,
 )
-from trimtab.gpu_scheduling.das.task import DasSettings, DasTask, check_settings
+from trimtab.gpu_scheduling.das.task import WORST, DasSettings, DasTask, check_settings
 from trimtab.gpu_scheduling.das.training import SCORE, train_das
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.problem import HOLD
@@ -166,8 +167,8 @@ def test_numbers_and_widths_go_together():
     for preemptive in (False, True):
         numbers = first_numbers(preemptive=preemptive, seed=0)
         assert numbers.shape == widths(preemptive=preemptive).shape
-        rest = 4 if preemptive else len(MOODS) * len(DEMAND_FEATURES)
-        assert len(numbers) == order_size() + len(MOODS) * len(MACHINE_FEATURES) + rest
+        features = len(MACHINE_FEATURES) + len(DEMAND_FEATURES)
+        assert len(numbers) == order_size() + len(MOODS) * features + (STOPPING if preemptive else 0)
 
 
 def settings(**changes) -> DasSettings:
@@ -201,6 +202,29 @@ def test_scores_are_over_the_rule_on_the_same_workloads():
     assert 0.3 < found["score"] < 1.5
     same = task.trial(np.stack([task.start, task.start]), 0)
     assert same[0] == same[1] != 0
+
+
+def test_numbers_with_which_jobs_displace_each_other_for_ever_count_as_bad():
+    together = WorkloadSettings(jobs=60, arrivals="batch")
+    settings = DasSettings(
+        workload=together, preemptive=True, rule="las+fast", clusters=("das-small",), sequences=2, workers=1
+    )
+    numbers = first_numbers(preemptive=True, seed=0)
+    numbers[: len(JOB_FEATURES)] = 0.0
+    numbers[JOB_FEATURES.index("runs")] = 3.0
+    at = order_size() + len(MOODS) * len(MACHINE_FEATURES)
+    numbers[at : at + 2] = 0.0
+    ratios = np.exp(DasTask(settings)._ratios(numbers[None], [1, 2]))
+    assert ratios[1, 0] == pytest.approx(WORST)
+    assert WORST < ratios[0, 0, 0] < 2 * WORST  # this one comes to an end
+
+
+def test_no_job_waits_for_more_than_nearly_its_full_speed():
+    numbers = first_numbers(preemptive=False, seed=0)
+    plain(numbers, demand=1.0)
+    ours = simulate(jobs(), rule_of(numbers, no_experience(), preemptive=False), CLUSTER, seed=1)
+    first = int(ours.arrival_ms.argmin())
+    assert ours.first_start_ms[first] == ours.arrival_ms[first]
 
 
 def test_a_cluster_named_twice_counts_twice():

@@ -17,13 +17,14 @@ from trimtab.gpu_scheduling.das.scoring import (
     JOB_FEATURES,
     MACHINE_FEATURES,
     MOODS,
+    STOPPING,
     ScoredRule,
     learned_order,
     learned_patience,
     learned_place,
+    learned_preemption,
     order_size,
 )
-from trimtab.gpu_scheduling.heuristics import disciplines
 
 __all__ = ["KIND", "WING", "compact_bundle", "compact_policy", "first_numbers", "rule_of", "widths"]
 
@@ -64,10 +65,15 @@ FIRST_DEMANDS = (
     {"usual": -0.32, "gpus": -0.2, "rest expected": 1.2, "communication": -0.05},
     {"usual": -0.5, "gpus": 0.15, "jobs waiting": -0.16, "time since it came": 0.13, "rest expected": 0.08},
 )
-"""While it is calm, a job of 50 minutes on one GPU waits for 0.73 of full speed, so for no slow machine, and a
-gang of 16 for 0.59 of it. The longer it will run, the more a good place is worth: a minute takes
-any place, ten hours want 0.98. In a crowd, gangs wait for more."""
+"""While it is calm, a job of 50 minutes on one GPU waits for 0.73 of full speed, so for no slow machine, and
+a gang of 16 for 0.59 of it. The longer a job will run, the more a good place is worth: a minute takes any,
+ten hours want 0.98. In a crowd, gangs wait for more."""
+STOPPING_DEMANDS = ({"usual": -0.25, "gpus": 0.71, "time since it came": -1.2}, {"usual": -3.0})
+"""Where jobs may be moved later, gangs wait for some minutes, first for nearly full speed, soon for less: one
+of 16 GPUs takes a slow machine after a quarter of an hour. In a crowd nobody waits for a place."""
 LARGEST_MARGIN, LARGEST_MINUTES = 50.0, 120.0
+LEAST_RUN_S = 10.0
+"""A job that was started runs at least so long; at 0 two could displace each other within one moment."""
 
 
 def first_numbers(*, preemptive: bool, seed: int) -> Floats:
@@ -90,8 +96,9 @@ def first_numbers(*, preemptive: bool, seed: int) -> Floats:
     hidden[:, features] = luck.normal(0.0, 0.3, HIDDEN)
     if preemptive:
         places = [_weights(MACHINE_FEATURES, STOPPING_PLACE)] * len(MOODS)
+        demands = [_weights(DEMAND_FEATURES, demand) for demand in STOPPING_DEMANDS]
         # Margin, minutes before a job may be displaced; log of the gain to move for, minutes before that.
-        return np.concatenate([order, *places, [0.25, 1.0, 0.05, 5.0]])
+        return np.concatenate([order, *places, [0.25, 1.0, 0.05, 5.0], *demands])
     places = [_weights(MACHINE_FEATURES, place) for place in FIRST_PLACES]
     demands = [_weights(DEMAND_FEATURES, demand) for demand in FIRST_DEMANDS]
     return np.concatenate([order, *places, *demands])
@@ -108,8 +115,8 @@ def widths(*, preemptive: bool) -> Floats:
     order[features:].reshape(HIDDEN, features + 2)[:, : features + 1] = 0.0
     places = np.full((len(MOODS), len(MACHINE_FEATURES)), 0.5)
     demands = np.full((len(MOODS), len(DEMAND_FEATURES)), 0.2)
-    rest = np.array([0.5, 0.5, 0.05, 2.0]) if preemptive else demands.ravel()
-    return np.concatenate([order, places.ravel(), rest])
+    stopping = np.array([0.5, 0.5, 0.05, 2.0]) if preemptive else np.empty(0)
+    return np.concatenate([order, places.ravel(), stopping, demands.ravel()])
 
 
 def rule_of(numbers: Floats, experience: Experience, *, preemptive: bool, name: str = "das") -> ScoredRule:
@@ -121,14 +128,16 @@ def rule_of(numbers: Floats, experience: Experience, *, preemptive: bool, name: 
     """
     order, place, rest = np.split(numbers, [order_size(), order_size() + PLACE_SIZE])
     if preemptive:
-        margin, run, gain, stay = np.abs(rest)
+        margin, run, gain, stay = np.abs(rest[:STOPPING])
         run_s, stay_s = (MINUTE_S * min(minutes, LARGEST_MINUTES) for minutes in (run, stay))
-        rest = np.array([min(margin, LARGEST_MARGIN), run_s, np.exp(min(gain, 1.0)), max(stay_s, MINUTE_S)])
+        margin, run_s = min(margin, LARGEST_MARGIN), max(run_s, LEAST_RUN_S)
+        stopping = [margin, run_s, np.exp(min(gain, 1.0)), max(stay_s, MINUTE_S)]
+        rest = np.concatenate([stopping, rest[STOPPING:]])
     return ScoredRule(
         name,
         learned_order,
         learned_place,
-        disciplines.preemptive if preemptive else learned_patience,
+        learned_preemption if preemptive else learned_patience,
         numbers=(tuple(order.tolist()), tuple(place.tolist()), tuple(rest.tolist())),
         experience=experience,
         timed=preemptive,

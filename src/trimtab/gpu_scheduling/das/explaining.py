@@ -20,12 +20,13 @@ from trimtab.gpu_scheduling.das.scoring import (
     JOB_FEATURES,
     MACHINE_FEATURES,
     MOODS,
+    PREEMPTIVE,
     ScoredRule,
     job_features,
     learned_desirability,
     learned_place,
 )
-from trimtab.gpu_scheduling.heuristics import disciplines, placements
+from trimtab.gpu_scheduling.heuristics import placements
 from trimtab.gpu_scheduling.heuristics.displacing import may_be_displaced
 from trimtab.gpu_scheduling.heuristics.rule import DISCIPLINE, ORDER, PLACEMENT, Parameters, Rule
 from trimtab.gpu_scheduling.heuristics.words import (
@@ -135,7 +136,7 @@ def displaceable_of(policy: Policy[Snapshot, Action], snapshot: Snapshot) -> lis
 
 def first_waiting(policy: Policy[Snapshot, Action], snapshot: Snapshot) -> int | None:
     """Slot of the job that a preempting rule makes room for: the first that waits. None: no such rule."""
-    if not (isinstance(policy, Rule) and policy.discipline is disciplines.preemptive):
+    if not (isinstance(policy, Rule) and policy.discipline in PREEMPTIVE):
         return None
     waiting = snapshot.pending.tolist()
     table = policy.table[ORDER]

@@ -24,8 +24,8 @@ from trimtab.gpu_scheduling.das import stepping
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.executing import action_of_choice, parts_of_action
 from trimtab.gpu_scheduling.das.experience import Experience
+from trimtab.gpu_scheduling.das.scoring import PREEMPTIVE
 from trimtab.gpu_scheduling.das.view import View, empty_view, experience_row
-from trimtab.gpu_scheduling.heuristics import disciplines
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.simulator import events, looking, replay
 from trimtab.gpu_scheduling.simulator.by_address import WITHOUT_COMPILER
@@ -398,7 +398,7 @@ def check_teacher(teacher: Rule | None, design: Design) -> None:
             f"teacher = {teacher.name!r}: a rule makes choices, not scores; set actions = choices, or leave "
             "the teacher out"
         )
-    if teacher.discipline is disciplines.preemptive:
+    if teacher.discipline in PREEMPTIVE:
         raise SettingsError(
             f"teacher = {teacher.name!r} stops running jobs, which these agents cannot; choose another "
             "discipline, such as backfill"

@@ -40,12 +40,15 @@ __all__ = [
     "JOB_FEATURES",
     "MACHINE_FEATURES",
     "MOODS",
+    "PREEMPTIVE",
+    "STOPPING",
     "ScoredRule",
     "job_features",
     "learned_desirability",
     "learned_order",
     "learned_patience",
     "learned_place",
+    "learned_preemption",
     "order_size",
 ]
 
@@ -98,6 +101,8 @@ MOODS = ("calm", "crowded")
 of the machines: until then a job may choose, from then on it takes GPUs from others."""
 GOOD_ENOUGH = -0.02
 """No job waits for a better place than this, whatever it demands: 0.98 of its full speed."""
+STOPPING = 4
+"""Numbers of displacing and moving, which come before the demands where jobs may be stopped."""
 USUAL_REST = 0.8
 """Log of seconds over 10: 50 minutes."""
 LARGEST = 60.0
@@ -191,14 +196,28 @@ def learned_desirability(
 
 def accepts(snapshot: Snapshot, job: int, count: int, parameters: Parameters) -> bool:
     """Whether the job starts on `machine_order[:count]`, by a learned demand: the hold token of DAS."""
+    return is_as_fast(snapshot, job, count, demand_of(snapshot, job, parameters, 0))
+
+
+def accepts_for_now(snapshot: Snapshot, job: int, count: int, parameters: Parameters) -> bool:
+    """The same where it may be moved later; these numbers come after those of displacing and moving."""
+    return is_as_fast(snapshot, job, count, demand_of(snapshot, job, parameters, STOPPING))
+
+
+def is_as_fast(snapshot: Snapshot, job: int, count: int, demand: float) -> bool:
+    there = math.log(rate_if_started(snapshot, job, count) / best_rate(snapshot, job))
+    return there >= min(demand, GOOD_ENOUGH)
+
+
+def demand_of(snapshot: Snapshot, job: int, parameters: Parameters, start: int) -> float:
+    """Log of the speed a job waits for, over the best it could have."""
     gpus = math.log2(gang_milli(snapshot, job) / WHOLE) / 4.0
     free = snapshot.free_total_milli / (WHOLE * snapshot.total_gpus)
     waited = math.log1p(age_ms(snapshot, job) / 1000.0) / 10.0
-    rest = (
-        log_rest(snapshot.group[job], gang_milli(snapshot, job), 0.0, 0, parameters[0], EXPERIENCE_AT) / 10.0
-    )
-    at = mood(snapshot) * len(DEMAND_FEATURES)
-    demand = (
+    ran, milli = run_ms(snapshot, job), gang_milli(snapshot, job)
+    rest = log_rest(snapshot.group[job], milli, ran, 0, parameters[0], EXPERIENCE_AT) / 10.0
+    at = start + mood(snapshot) * len(DEMAND_FEATURES)
+    return (
         parameters[2, at]
         + parameters[2, at + 1] * gpus
         + parameters[2, at + 2] * free
@@ -208,8 +227,6 @@ def accepts(snapshot: Snapshot, job: int, count: int, parameters: Parameters) ->
         + parameters[2, at + 6] * 10.0 * snapshot.communication[job]
         + parameters[2, at + 7] * (snapshot.sensitivity[job] / 1000.0 - 1.0)
     )
-    there = math.log(rate_if_started(snapshot, job, count) / best_rate(snapshot, job))
-    return there >= min(demand, GOOD_ENOUGH)
 
 
 def _rebound(function: Callable[..., Any], name: str, told: str, **replaced: Callable[..., Any]) -> Any:
@@ -232,6 +249,14 @@ learned_patience = _rebound(
     "The first that finds a place good enough by what was learned starts, whoever waits before it.",
     good_enough=accepts,
 )
+learned_preemption = _rebound(
+    disciplines.preemptive,
+    "learned_preemption",
+    "The first may displace others; else the first that finds a place good enough for now starts.",
+    worth_starting=accepts_for_now,
+)
+PREEMPTIVE = (disciplines.preemptive, learned_preemption)
+"""Disciplines that stop running jobs."""
 
 
 @dataclass(frozen=True)

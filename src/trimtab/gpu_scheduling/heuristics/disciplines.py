@@ -254,6 +254,14 @@ def conservative(snapshot: Snapshot, parameters: Parameters) -> Action:
 # --- with preemption ---------------------------------------------------------------------------------------
 
 
+def worth_starting(snapshot: Snapshot, job: int, count: int, parameters: Parameters) -> bool:
+    """Whether a job that may be moved later had better start on `machine_order[:count]` than wait."""
+    least_speed = parameters[2, 4]
+    if least_speed == 0.0:
+        return True
+    return rate_if_started(snapshot, job, count) >= least_speed * best_rate(snapshot, job)
+
+
 def preemptive(snapshot: Snapshot, parameters: Parameters) -> Action:
     """The first may displace running jobs that come after it; else the first that fits starts.
 
@@ -261,7 +269,8 @@ def preemptive(snapshot: Snapshot, parameters: Parameters) -> Action:
     share of its priority), as few as make room for it, and none where all of them would not.
 
     When nobody can start and `move_gain` is not 0, a job that has run for `move_after_s` where it is and
-    would be faster elsewhere by more than that factor is stopped, to be placed anew.
+    would be faster elsewhere by more than that factor is stopped, to be placed anew. A job starts only where
+    it has `least_speed` of what it would have on the best machines of an empty cluster.
     """
     margin, min_run_s = parameters[2, 0], parameters[2, 1]
     head, best, best_count, best_gpu = NOWHERE, NOWHERE, 0, NOWHERE
@@ -278,7 +287,7 @@ def preemptive(snapshot: Snapshot, parameters: Parameters) -> Action:
             continue
         count, gpu = place(snapshot, job, parameters[1])
         placed = job
-        if count > 0:
+        if count > 0 and (not snapshot.may_hold or worth_starting(snapshot, job, count, parameters)):
             best, best_count, best_gpu, least = job, count, gpu, value
     if head != NOWHERE and head != best and head_least < math.inf:
         threshold = head_least + margin * abs(head_least)
