@@ -203,27 +203,33 @@ def best_of(rules: Sequence[str], workloads: Sequence[Workload], cluster: Cluste
     return best, found[best]
 
 
-def of_size(size: str) -> list[Row]:
-    cluster, gang, stopping = find_cluster(size), without_preemption(size), with_preemption(size)
-    bar = 0.95 if size == "das-small" else 1.0
+def run_to_their_end(size: str) -> list[Row]:
+    cluster, rules = find_cluster(size), without_preemption(size)
     every = sequences(size, SEQUENCES[size])
-    rows = [told_best(size, gang)]
+    rows = [told_best(size, rules)]
     for number, policy in enumerate(GANG, start=1):
         name = f"{size}: das-gang, training seed {number}"
-        rows += judged(name, played(policy, every, cluster), gang, bar, sure=True)
-    rows += judged(f"{size}: das-network", played_at_once(NETWORK, size, FEWER), gang, 1.0, sure=False)
+        rows += judged(name, played(policy, every, cluster), rules, bar_of(size), sure=True)
     if size != SIZES[0]:
         ours = played(OF_SMALL, every, cluster)
-        rows.append(told(f"{size}: {TRANSFERRED}: JCT / best rule", ratio(ours, gang.of_best)))
-    rows.append(told_best(size, stopping))
-    rows += judged(f"{size}: das", played(PREEMPTIVE, every[:FEWER], cluster), stopping, bar, sure=True)
-    return rows + beside_gavel(size, cluster)
+        rows.append(told(f"{size}: {TRANSFERRED}: JCT / best rule", ratio(ours, rules.of_best)))
+    return rows + judged(f"{size}: das-network", played_at_once(NETWORK, size, FEWER), rules, 1.0, sure=False)
 
 
-def beside_gavel(size: str, cluster: Cluster) -> list[Row]:
-    workloads = sequences(size, OF_SHORT[size], jobs=SHORT)
+def may_be_stopped(size: str) -> list[Row]:
+    cluster, rules = find_cluster(size), with_preemption(size)
+    ours = played(PREEMPTIVE, sequences(size, FEWER), cluster)
+    return [told_best(size, rules), *judged(f"{size}: das", ours, rules, bar_of(size), sure=True)]
+
+
+def beside_gavel(size: str) -> list[Row]:
+    cluster, workloads = find_cluster(size), sequences(size, OF_SHORT[size], jobs=SHORT)
     name, theirs = best_of(GAVEL, workloads, cluster)
     return compared(f"{size}: das", name, played(PREEMPTIVE, workloads, cluster), theirs, 1.0, sure=False)
+
+
+def bar_of(size: str) -> float:
+    return 0.95 if size == "das-small" else 1.0
 
 
 def told_best(size: str, rules: Table) -> Row:
@@ -281,8 +287,12 @@ def transferred() -> list[Row]:
 
 
 if __name__ == "__main__":
-    # Sizes share nothing, so two of them are played at once; forked processes and JAX do not go together.
+    # Tables share nothing, so two are made at once; forked processes and JAX do not go together.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        later = pool.submit(transferred)
-        found = [line for rows in pool.map(of_size, SIZES) for line in rows]
-        finish("gpu-learning", found + later.result())
+        tables = [
+            pool.submit(rows_of, size)
+            for rows_of in (run_to_their_end, may_be_stopped, beside_gavel)
+            for size in SIZES
+        ]
+        tables.append(pool.submit(transferred))
+        finish("gpu-learning", [line for one in tables for line in one.result()])

@@ -71,6 +71,19 @@ def test_patience_waits_for_a_place_good_enough() -> None:
     assert answer(scene, "largest+fast+patient", {"least_speed": 0.6}) == (START, taken, [0])
 
 
+def test_who_may_stop_jobs_may_wait_for_a_good_place_too() -> None:
+    scene = Scene([4, 4], speeds=[1.0, 0.5])
+    scene.runs({0: 4})
+    first = scene.waits(2)
+    rule = "las+fast+preemptive"
+    long = {"min_run_s": 1e6}  # nobody is displaced
+    assert answer(scene, rule, long) == (START, first, [1])
+    assert answer(scene, rule, {**long, "least_speed": 0.5}) == (START, first, [1])
+    assert answer(scene, rule, {**long, "least_speed": 0.6}) == HELD
+    # Who finds a place but will not have it does not displace others for another.
+    assert answer(scene, "fifo+fast+preemptive", {"min_run_s": 1, "margin": 0, "least_speed": 0.6}) == HELD
+
+
 def test_patience_never_stops_the_cluster() -> None:
     """Where nothing runs and nothing will come, any place is good enough."""
     scene = Scene([4, 4], speeds=[1.0, 0.5])
