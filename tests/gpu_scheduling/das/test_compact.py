@@ -25,7 +25,7 @@ from trimtab.gpu_scheduling.das.scoring import (
     JOB_FEATURES,
     MACHINE_FEATURES,
     MOODS,
-    STOPPING,
+    STOPPING_NUMBERS,
     job_features,
     mood,
     order_size,
@@ -168,7 +168,7 @@ def test_numbers_and_widths_go_together():
         numbers = first_numbers(preemptive=preemptive, seed=0)
         assert numbers.shape == widths(preemptive=preemptive).shape
         features = len(MACHINE_FEATURES) + len(DEMAND_FEATURES)
-        assert len(numbers) == order_size() + len(MOODS) * features + (STOPPING if preemptive else 0)
+        assert len(numbers) == order_size() + len(MOODS) * features + (STOPPING_NUMBERS if preemptive else 0)
 
 
 def settings(**changes) -> DasSettings:

@@ -17,7 +17,7 @@ from trimtab.gpu_scheduling.das.scoring import (
     JOB_FEATURES,
     MACHINE_FEATURES,
     MOODS,
-    STOPPING,
+    STOPPING_NUMBERS,
     ScoredRule,
     learned_order,
     learned_patience,
@@ -70,7 +70,8 @@ a gang of 16 for 0.59 of it. The longer a job will run, the more a good place is
 ten hours want 0.98. In a crowd, gangs wait for more."""
 STOPPING_DEMANDS = ({"usual": -0.25, "gpus": 0.71, "time since it came": -1.2}, {"usual": -3.0})
 """Where jobs may be moved later, gangs wait for some minutes, first for nearly full speed, soon for less: one
-of 16 GPUs takes a slow machine after a quarter of an hour. In a crowd nobody waits for a place."""
+of 16 GPUs takes a slow machine after a quarter of an hour, when something falls free: until then, who was
+tried is not tried again. In a crowd nobody waits for a place."""
 LARGEST_MARGIN, LARGEST_MINUTES = 50.0, 120.0
 LEAST_RUN_S = 10.0
 """A job that was started runs at least so long; at 0 two could displace each other within one moment."""
@@ -128,11 +129,11 @@ def rule_of(numbers: Floats, experience: Experience, *, preemptive: bool, name: 
     """
     order, place, rest = np.split(numbers, [order_size(), order_size() + PLACE_SIZE])
     if preemptive:
-        margin, run, gain, stay = np.abs(rest[:STOPPING])
+        margin, run, gain, stay = np.abs(rest[:STOPPING_NUMBERS])
         run_s, stay_s = (MINUTE_S * min(minutes, LARGEST_MINUTES) for minutes in (run, stay))
         margin, run_s = min(margin, LARGEST_MARGIN), max(run_s, LEAST_RUN_S)
         stopping = [margin, run_s, np.exp(min(gain, 1.0)), max(stay_s, MINUTE_S)]
-        rest = np.concatenate([stopping, rest[STOPPING:]])
+        rest = np.concatenate([stopping, rest[STOPPING_NUMBERS:]])
     return ScoredRule(
         name,
         learned_order,

@@ -41,7 +41,7 @@ __all__ = [
     "MACHINE_FEATURES",
     "MOODS",
     "PREEMPTIVE",
-    "STOPPING",
+    "STOPPING_NUMBERS",
     "ScoredRule",
     "job_features",
     "learned_desirability",
@@ -101,8 +101,8 @@ MOODS = ("calm", "crowded")
 of the machines: until then a job may choose, from then on it takes GPUs from others."""
 GOOD_ENOUGH = -0.02
 """No job waits for a better place than this, whatever it demands: 0.98 of its full speed."""
-STOPPING = 4
-"""Numbers of displacing and moving, which come before the demands where jobs may be stopped."""
+STOPPING_NUMBERS = 4
+"""How many numbers of displacing and moving come before the demands where jobs may be stopped."""
 USUAL_REST = 0.8
 """Log of seconds over 10: 50 minutes."""
 LARGEST = 60.0
@@ -201,10 +201,11 @@ def accepts(snapshot: Snapshot, job: int, count: int, parameters: Parameters) ->
 
 def accepts_for_now(snapshot: Snapshot, job: int, count: int, parameters: Parameters) -> bool:
     """The same where it may be moved later; these numbers come after those of displacing and moving."""
-    return is_as_fast(snapshot, job, count, demand_of(snapshot, job, parameters, STOPPING))
+    return is_as_fast(snapshot, job, count, demand_of(snapshot, job, parameters, STOPPING_NUMBERS))
 
 
 def is_as_fast(snapshot: Snapshot, job: int, count: int, demand: float) -> bool:
+    """Whether the place in `machine_order[:count]` meets a demand, or nearly is the best there is."""
     there = math.log(rate_if_started(snapshot, job, count) / best_rate(snapshot, job))
     return there >= min(demand, GOOD_ENOUGH)
 
