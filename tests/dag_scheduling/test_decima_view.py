@@ -14,12 +14,14 @@ from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
 from trimtab.dag_scheduling.decima import view as v
 from trimtab.dag_scheduling.decima.network import Design, limit_scores, new_network, stage_scores
 from trimtab.dag_scheduling.decima.rollouts import Course, RolloutEnvironment
+from trimtab.dag_scheduling.decima.showing import catalogue
 from trimtab.dag_scheduling.decima.view import View, action_of, child_words, view_of, words_for
 from trimtab.dag_scheduling.heuristics import Rule, fifo
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
 from trimtab.dag_scheduling.simulator import Simulator
 from trimtab.dag_scheduling.simulator.replay import look_from_python
+from trimtab.dag_scheduling.simulator.simulator import tables_for
 from trimtab.dag_scheduling.simulator.state import State
 from trimtab.dag_scheduling.workload import (
     JobRecord,
@@ -139,6 +141,28 @@ def assert_shows(observation: dict[str, Any], index: int, snapshot: Snapshot, ro
     assert not screen["children"][jobs:].any() and not screen["children"][:, stages:].any()
     assert not screen["children"][..., words:].any()
     assert not screen["jobs"][jobs:].any()
+
+
+def test_what_changes_and_a_catalogue_make_the_whole_view():
+    """Courses on different profiles side by side; who has the catalogue needs 3 KB of 7 for a decision."""
+    courses = [COURSES[name] for name in ("tpch", "stream", "synthetic")]
+    tables = [tables_for(course.draw(0).profile, course.cluster) for course in courses]
+    known = catalogue(tables, max(one.stages_per_slot for one in tables))
+    design = design_for(courses[0].cluster)
+    whole = RolloutEnvironment(courses, design, size=6, jobs_shown=4)
+    lean = RolloutEnvironment(courses, design, size=6, jobs_shown=4, catalogue=known)
+    whole.reset(5, np.inf)
+    lean.reset(5, np.inf)
+    for _ in range(40):
+        told, little = whole.observe(), lean.observe()
+        stages, children = v.completed(little["stages"], little["rows"], known, np)
+        np.testing.assert_array_equal(stages, told["stages"])
+        np.testing.assert_array_equal(children, told["children"])
+        for name in ("jobs", "cluster", "future", "sequence", "teacher"):
+            np.testing.assert_array_equal(little[name], told[name])
+        assert sum(part.nbytes for part in little.values()) < 0.6 * sum(part.nbytes for part in told.values())
+        for playing in (whole, lean):
+            playing.step(told["teacher"].astype(np.int32))
 
 
 @pytest.mark.parametrize("name", COURSES)

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from trimtab.core.settings import Presets
@@ -76,6 +76,27 @@ class Families:
         raise SettingsError(f"no preset {name!r}; there are {', '.join(self.names())}, or give a .toml file")
 
 
+class Asked(NamedTuple):
+    """One of two kinds of training that a wing has."""
+
+    presets: Presets[Any]
+    file: str
+    """Which holds the settings of such a run."""
+    settings: type[Any]
+
+    def meant(self, preset: str | None, resume: Path | None, *, otherwise: type[Any]) -> bool:
+        """Whether this kind is asked for, as the run or the preset tells; files by fields only it has."""
+        if resume is not None:
+            return (resume / self.file).is_file()
+        if preset is None or not preset.endswith(".toml"):
+            return preset in self.presets.names()
+        try:
+            fields = set(tomllib.loads(Path(preset).read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return False  # what is wrong with the file is told where settings are read
+        return bool(fields & (set(self.settings.model_fields) - set(otherwise.model_fields)))
+
+
 def trainer_of(wing: str, *, preset: str | None = None, resume: Path | None = None) -> Trainer:
     """The trainer of a wing; imports what training needs.
 
@@ -83,7 +104,9 @@ def trainer_of(wing: str, *, preset: str | None = None, resume: Path | None = No
     """
     if wing.startswith("gpu"):
         return _gpu_networks() if _asks_for_networks(preset, resume) else _gpu()
-    make = {"dag": _dag, "stream": _stream, "pod": _pod}
+    if wing.startswith("dag"):
+        return _dag_compact() if _asks_for_compact(preset, resume) else _dag()
+    make = {"stream": _stream, "pod": _pod}
     return make[wing.partition("_")[0]]()
 
 
@@ -91,12 +114,12 @@ def trainer_of(wing: str, *, preset: str | None = None, resume: Path | None = No
 
 
 def _dag() -> Trainer:
-    from trimtab.dag_scheduling.decima import task, training
+    from trimtab.dag_scheduling.decima import compact_task, task, training
     from trimtab.dag_scheduling.policies import find_bundle
 
     return Trainer(
         wing="dag",
-        presets=task.PRESETS,
+        presets=Families((task.PRESETS, compact_task.PRESETS)),
         usual_preset="decima-tpch-batch",
         settings=task.DecimaSettings,
         asked_for=training.ASKED_FOR,
@@ -110,6 +133,36 @@ def _dag() -> Trainer:
         find_bundle=find_bundle,
         judge=_judge_dag,
     )
+
+
+def _dag_compact() -> Trainer:
+    from trimtab.dag_scheduling.decima import compact_task, compact_training, task
+    from trimtab.dag_scheduling.policies import find_bundle
+
+    return Trainer(
+        wing="dag",
+        presets=Families((compact_task.PRESETS, task.PRESETS)),
+        usual_preset="compact-tpch-batch",
+        settings=compact_task.CompactSettings,
+        asked_for=compact_training.ASKED_FOR,
+        score_name=compact_training.SCORE,
+        score_words="of its rule's cost on validation workloads",
+        flags=("workload",),
+        put_flags=_put_workload,
+        check=compact_task.check_settings,
+        train=compact_training.train_compact,
+        save_bundle_of_run=compact_training.save_bundle_of_run,
+        find_bundle=find_bundle,
+        judge=_judge_dag,
+    )
+
+
+def _asks_for_compact(preset: str | None, resume: Path | None) -> bool:
+    """Whether the compact scheduler is meant, not the network."""
+    from trimtab.dag_scheduling.decima import compact_task, compact_training, task
+
+    compact = Asked(compact_task.PRESETS, compact_training.ASKED_FOR, compact_task.CompactSettings)
+    return compact.meant(preset, resume, otherwise=task.DecimaSettings)
 
 
 def _put_workload(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
@@ -317,20 +370,11 @@ def _gpu_networks() -> Trainer:
 
 
 def _asks_for_networks(preset: str | None, resume: Path | None) -> bool:
-    """Whether the network agents are meant, not the compact ones: as the run or the preset tells."""
+    """Whether the network agents are meant, not the compact ones."""
     from trimtab.gpu_scheduling.das import network_task, network_training, task
 
-    if resume is not None:
-        return (resume / network_training.ASKED_FOR).is_file()
-    if preset is None or not preset.endswith(".toml"):
-        return preset in network_task.PRESETS.names()
-    try:
-        fields = set(tomllib.loads(Path(preset).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return False  # what is wrong with the file is told where settings are read
-    return bool(
-        fields & (set(network_task.NetworkSettings.model_fields) - set(task.DasSettings.model_fields))
-    )
+    networks = Asked(network_task.PRESETS, network_training.ASKED_FOR, network_task.NetworkSettings)
+    return networks.meant(preset, resume, otherwise=task.DasSettings)
 
 
 def _put_world(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:

@@ -94,10 +94,10 @@ def load_settings(
 
 
 class Presets(Generic[AnySettings]):
-    """The presets of one package: TOML files in its folder ``presets``, each a whole set of settings."""
+    """The presets of one package: TOML files in one of its folders, each a whole set of settings."""
 
-    def __init__(self, package: str, kind: type[AnySettings]) -> None:
-        self._package, self._kind = package, kind
+    def __init__(self, package: str, kind: type[AnySettings], folder: str = "presets") -> None:
+        self._package, self._kind, self._name = package, kind, folder
 
     def names(self) -> list[str]:
         """The presets that come with trimtab."""
@@ -119,7 +119,7 @@ class Presets(Generic[AnySettings]):
 
     @property
     def _folder(self) -> Path:
-        return Path(str(files(self._package).joinpath("presets")))
+        return Path(str(files(self._package).joinpath(self._name)))
 
 
 def settings_as_toml(settings: Settings) -> str:

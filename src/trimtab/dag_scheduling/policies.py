@@ -188,7 +188,10 @@ POLICIES = PolicyBook(
         "tetris": f"{_HERE}:tetris",
         "weighted-fair": f"{_HERE}:weighted_fair",
     },
-    kinds={"decima": "trimtab.dag_scheduling.decima.policy:DecimaPolicy"},
+    kinds={
+        "decima": "trimtab.dag_scheduling.decima.policy:DecimaPolicy",
+        "decima-compact": "trimtab.dag_scheduling.decima.compact:compact_policy",
+    },
     bundles=Path(str(files("trimtab.dag_scheduling").joinpath("decima", "bundles"))),
     deciding="decide",
     example="weighted-fair:alpha=-0.5",

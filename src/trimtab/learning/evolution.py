@@ -8,9 +8,13 @@ takes milliseconds and the reward of one decision drowns in the luck of those th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +30,7 @@ __all__ = [
     "EvolutionSettings",
     "EvolutionState",
     "EvolutionTask",
+    "Playing",
     "evolved",
     "first_state",
     "train_evolution",
@@ -101,6 +106,31 @@ class EvolutionTask(Protocol):
     def decisions(self) -> int:
         """Decisions made so far in trials and scores."""
         ...
+
+
+Task = TypeVar("Task")
+Played = TypeVar("Played")
+
+
+class Playing:
+    """Plays workloads in so many processes, which are started when first needed; 0: one for each core.
+
+    >>> Playing(1)(len, ["one", "three"])
+    [3, 5]
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers or os.cpu_count() or 1
+
+    def __call__(self, play: Callable[[Task], Played], tasks: Sequence[Task]) -> list[Played]:
+        return list(map(play, tasks) if self._pool is None else self._pool.map(play, tasks))
+
+    @cached_property
+    def _pool(self) -> ProcessPoolExecutor | None:
+        if self._workers == 1:
+            return None
+        # Not forked: JAX, which other kinds of training have loaded, does not survive that.
+        return ProcessPoolExecutor(self._workers, mp_context=multiprocessing.get_context("spawn"))
 
 
 def first_state(start: Floats) -> EvolutionState:

@@ -1,7 +1,7 @@
 """Play: the policy on the device, the environments on the host, both busy at once.
 
-The environments come in lanes, usually two. Device work is dispatched and not waited for, so
-while the policy thinks about one lane the host steps the other::
+The environments come in lanes, usually two, each with a thread of its own: while the policy thinks about
+one lane, or its observation travels to the device, the host steps the other::
 
     device   policy(A)  policy(B)  policy(A)  policy(B) ...
     host                step(A)    step(B)    step(A)   ...
@@ -9,7 +9,8 @@ while the policy thinks about one lane the host steps the other::
 Observations go to the device once, where the policy reads them and the update finds them again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import jax
@@ -111,6 +112,12 @@ class _Lane:
             self.beyond.append(self._valued(self._watched.cut_short()))
         return outcome
 
+    def go_on(self, keys: Iterable[NDArray[np.uint32]]) -> None:
+        """Answer and ask again, once for each key."""
+        for key in keys:
+            self.answer()
+            self.ask(key)
+
     def _valued(self, cut: CutShort | None) -> NDArray[np.float32]:
         """What the future would have been worth where somebody stopped watching; a value needs no luck."""
         if cut is None:
@@ -138,18 +145,20 @@ def collect(
     playing = [_Lane(lane, act, parameters) for lane in lanes]
     # Drawn at once and kept on the host: splitting a key for each decision would cost more than it.
     keys = np.asarray(_split(key, (horizon + 1) * len(playing))).reshape(horizon + 1, len(playing), 2)
-    unfinished = [np.ones(lane.size, dtype=bool) for lane in lanes]
     for number, lane in enumerate(playing):
         lane.ask(keys[0, number])
+    if not whole_episodes:
+        with ThreadPoolExecutor(len(playing)) as threads:
+            list(threads.map(_Lane.go_on, playing, keys[1:].swapaxes(0, 1)))
+        return _gathered(playing, None)
+    unfinished = [np.ones(lane.size, dtype=bool) for lane in lanes]
     for step in range(1, horizon + 1):
         for number, lane in enumerate(playing):
-            outcome = lane.answer()
+            unfinished[number] &= ~lane.answer().ended
             lane.ask(keys[step, number])
-            if whole_episodes:
-                unfinished[number] &= ~outcome.ended
-        if whole_episodes and not any(some.any() for some in unfinished):
+        if not any(some.any() for some in unfinished):
             break
-    return _gathered(playing, horizon if whole_episodes else None)
+    return _gathered(playing, horizon)
 
 
 def _split_key(key: jax.Array, count: int) -> jax.Array:

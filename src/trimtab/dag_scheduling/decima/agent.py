@@ -16,7 +16,7 @@ from trimtab.dag_scheduling.decima.network import (
     summary,
     value,
 )
-from trimtab.dag_scheduling.decima.view import View
+from trimtab.dag_scheduling.decima.view import Catalogue, View, completed
 from trimtab.learning.agent import Acted, Agent, Judged
 from trimtab.learning.distributions import (
     allowed_log_probs,
@@ -30,16 +30,31 @@ __all__ = ["decima_agent"]
 
 
 def decima_agent(
-    design: Design, *, most_executors: int, sees_future: bool = True, seed: int = 0, start: Any = None
+    design: Design,
+    *,
+    most_executors: int,
+    sees_future: bool = True,
+    seed: int = 0,
+    start: Any = None,
+    catalogue: Catalogue | None = None,
 ) -> Agent:
     """An agent whose actions are (choice, limit): positions in the scores of the network.
 
     `sees_future` tells the critic, in training, which jobs are still to come; off for the ablation.
     `start` holds parts of the parameters to begin from, such as those of a bundle (which has no critic).
+    With a `catalogue` it also understands observations that tell only what changes.
     """
 
+    def viewed(observation: dict[str, jax.Array]) -> View:
+        if "rows" not in observation:
+            return View(*(observation[name] for name in View._fields))  # pyright: ignore[reportArgumentType]
+        assert catalogue is not None
+        known = Catalogue._make(jnp.asarray(part) for part in catalogue)  # pyright: ignore[reportArgumentType]
+        stages, children = completed(observation["stages"], observation["rows"], known, jnp)
+        return View(stages, children, observation["jobs"], observation["cluster"])  # pyright: ignore[reportArgumentType]
+
     def scored(parameters: Any, observation: dict[str, jax.Array]) -> tuple[Scores, jax.Array]:
-        scores = stage_scores(parameters, _view(observation), design, jnp)
+        scores = stage_scores(parameters, viewed(observation), design, jnp)
         return scores, allowed_log_probs(scores.logits, scores.mask)
 
     def limits(parameters: Any, scores: Scores, choice: jax.Array) -> jax.Array:
@@ -78,7 +93,7 @@ def decima_agent(
         return jax.tree.map(jnp.asarray, new_network(design, seed) | (start or {}))
 
     def summarised(parameters: Any, observation: dict[str, jax.Array]) -> jax.Array:
-        return summary(_view(observation), design.classes, jnp)
+        return summary(viewed(observation), design.classes, jnp)
 
     return Agent(init=drawn, act=act, judge=judge, best=best, summary=summarised, doubting=_doubting)
 
@@ -91,7 +106,3 @@ def _doubting(parameters: Any, factor: float) -> Any:
             last = {name: share * values for name, values in actor[head][-1].items()}
             actor[head] = [*actor[head][:-1], last]
     return {**parameters, "actor": actor}
-
-
-def _view(observation: dict[str, jax.Array]) -> View:
-    return View(*(observation[name] for name in View._fields))  # pyright: ignore[reportArgumentType]

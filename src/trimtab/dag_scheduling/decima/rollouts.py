@@ -70,8 +70,12 @@ class RolloutEnvironment:
         episodes_each: int = 4,
         labelled: bool = True,
         threads: int = 1,
+        catalogue: v.Catalogue | None = None,
     ) -> None:
-        """`labelled` says what the teacher would do not only while imitating."""
+        """`labelled` says what the teacher would do not only while imitating.
+
+        Whoever has the `catalogue` of these courses is shown only what changes.
+        """
         parts, each = split_lane(
             [course.weight for course in courses], size=size, rollouts=rollouts, threads=threads
         )
@@ -85,11 +89,17 @@ class RolloutEnvironment:
         self.rollouts = rollouts
         self._design = design
         most_executors = max(course.cluster.executors for course in courses)
+        self._catalogue = catalogue
         self._shards = [
             _Shard(course, design, most_executors, each, rollouts, episodes_each, labelled, number, part)
             for number, course in enumerate(courses)
             for part in range(parts[number])
         ]
+        first_row = 0
+        for number, start in enumerate(np.cumsum([0, *parts[:-1]])):
+            for shard in self._shards[start : start + parts[number]]:
+                shard.first_row(first_row)
+            first_row += len(self._shards[start].tables.rows)
         most = max(shard.stages for shard in self._shards)
         self._stages = most if stages_shown is None else stages_shown
         if self._stages < most:
@@ -121,6 +131,7 @@ class RolloutEnvironment:
         self._slots = screen.slots
         shown = screen._asdict()
         del shown["slots"]
+        del shown["rows" if self._catalogue is None else "children"]
         return shown
 
     def step(self, actions: NDArray[np.int32]) -> BatchOutcome:
@@ -160,9 +171,13 @@ class RolloutEnvironment:
 
     def _new_screen(self) -> Screen:
         size, jobs, stages, classes = self.size, self._jobs, self._stages, self._design.classes
+        fields, words, last_row = v.STAGE_FIELDS, v.words_for(stages), 0
+        if self._catalogue is not None:
+            fields, words, last_row = v.CHANGING_FIELDS, 0, len(self._catalogue.known) - 1
         return Screen(
-            stages=np.empty((size, jobs, stages, v.STAGE_FIELDS), np.int16),
-            children=np.empty((size, jobs, stages, v.words_for(stages)), np.uint32),
+            stages=np.empty((size, jobs, stages, fields), np.int16),
+            children=np.empty((size, jobs, stages, words), np.uint32),
+            rows=np.full((size, jobs), last_row, np.int32),
             jobs=np.empty((size, jobs, v.JOB_FIELDS), np.float32),
             cluster=np.empty((size, v.CLUSTER_FIELDS + 2 * classes), np.float32),
             future=np.empty((size, 2 * len(FUTURE_WINDOWS_S)), np.float32),
@@ -237,6 +252,10 @@ class _Shard:
             assert self._foresight is not None
             self._foreseen = _Foreseen(self, self._foresight, self._parameters, size)
         self.imitating = False
+
+    def first_row(self, row: int) -> None:
+        """Where its profile begins in a catalogue of all courses."""
+        self._known = self._known._replace(first_row=row)
 
     def place(self, shards: Sequence[_Shard], each: int) -> slice:
         """The rows of this shard in the arrays of all."""

@@ -7,6 +7,7 @@ a test holds both ways together.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from trimtab.dag_scheduling.simulator.state import (
 from trimtab.dag_scheduling.simulator.tables import Tables
 
 __all__ = ["FUTURE_WINDOWS_S", "Drawn", "Episodes", "Outcomes", "Screen"]
-__all__ += ["drawn", "label", "read_actions", "show", "turn_over"]
+__all__ += ["catalogue", "drawn", "label", "read_actions", "show", "turn_over"]
 
 FUTURE_WINDOWS_S = np.array([20.0, 60.0, 200.0, 600.0])
 """The critic is told how many jobs, and how much work, arrive within each of these."""
@@ -41,16 +42,18 @@ FUTURE_WINDOWS_S = np.array([20.0, 60.0, 200.0, 600.0])
 class Drawn(NamedTuple):
     """What never changes about a profile, in the form in which it is shown."""
 
+    first_row: int  # of this profile in the catalogue
     children: NDArray[np.uint32]  # [rows, words], see `view.child_words`
     task_log: NDArray[np.int16]  # by row: usual task duration, as it is stored
     slowdown_log: NDArray[np.int16]
     work_s: NDArray[np.float64]  # by template
 
 
-def drawn(t: Tables, words: int) -> Drawn:
+def drawn(t: Tables, words: int, first_row: int = 0) -> Drawn:
     """Logarithms take longer than all the rest of showing a stage: they are taken once."""
     work_ms = np.add.reduceat(t.rows["tasks"] * t.rows["task_ms"], t.stage_offset[:-1])
     return Drawn(
+        first_row=first_row,
         children=v.child_words(t.child_offset, t.child, words),
         task_log=v.stored_log(1.0 + t.rows["task_ms"]),
         slowdown_log=v.stored_log(t.slowdown),
@@ -58,11 +61,33 @@ def drawn(t: Tables, words: int) -> Drawn:
     )
 
 
+def catalogue(parts: Sequence[Tables], stages: int) -> v.Catalogue:
+    """The profiles of several tables one after the other, for jobs of so many stages."""
+    known, children, counts = [], [], []
+    for t in parts:
+        part = drawn(t, v.words_for(stages))
+        memory = np.rint(v.MEMORY_SCALE * t.rows["memory"]).astype(np.int16)
+        known.append(np.stack([part.task_log, memory, part.slowdown_log], axis=1))
+        children.append(part.children)
+        count = np.zeros(len(memory), np.int32)
+        count[t.stage_offset[:-1]] = np.diff(t.stage_offset)
+        counts.append(count)
+    return v.Catalogue(
+        np.pad(np.concatenate(known), ((0, 1), (0, 0))),
+        np.pad(np.concatenate(children), ((0, 1), (0, 0))),
+        np.pad(np.concatenate(counts), (0, 1)),
+    )
+
+
 class Screen(NamedTuple):
-    """What is shown of each environment, and how to read the answer."""
+    """What is shown of each environment, and how to read the answer.
+
+    Where the rest is known from a catalogue, stages have the changing fields only, and no children.
+    """
 
     stages: NDArray[np.int16]
     children: NDArray[np.uint32]
+    rows: NDArray[np.int32]  # [envs, jobs]: first row of the job in the catalogue, or its last
     jobs: NDArray[np.float32]
     cluster: NDArray[np.float32]
     future: NDArray[np.float32]  # [envs, 2 * windows]
@@ -215,6 +240,7 @@ def show_stages(s: State, t: Tables, known: Drawn, screen: Screen, index: int) -
         slot = screen.slots[index, row]
         if slot == NOWHERE:
             continue
+        screen.rows[index, row] = known.first_row + s.stages["row"][s.slots["first_stage"][slot]]
         jobs[row, v.EXECUTORS] = s.slots["executors"][slot] + s.slots["incoming"][slot]
         jobs[row, v.SOURCE] = 1.0 if slot == s.scalar[SOURCE_JOB] else 0.0
         jobs[row, v.AGE_S] = (s.scalar[NOW] - s.slots["arrival_ms"][slot]) / 1000.0
@@ -226,7 +252,7 @@ def show_stages(s: State, t: Tables, known: Drawn, screen: Screen, index: int) -
             place = s.stages["row"][stage]
             total += s.stages["tasks"][stage] * s.stages["expected_ms"][stage]
             show_stage(s, t, known, stage, stages[row, position])
-            for word in range(known.children.shape[1]):
+            for word in range(min(children.shape[2], known.children.shape[1])):
                 children[row, position, word] = known.children[place, word]
         jobs[row, v.TOTAL_WORK_S] = total / 1000.0
 
@@ -237,12 +263,13 @@ def show_stage(s: State, t: Tables, known: Drawn, stage: int, fields: np.ndarray
     fields[v.UNSTARTED] = min(s.stages["unstarted"][stage], v.LARGEST_COUNT)
     fields[v.RUNNING] = min(s.stages["running"][stage], v.LARGEST_COUNT)
     fields[v.DEMAND] = min(max(s.stages["demand"][stage], 0), v.LARGEST_COUNT)
-    if t.learned:
-        fields[v.TASK_MS] = np.rint(v.LOG_SCALE * math.log2(1.0 + s.stages["expected_ms"][stage]))
-    else:
-        fields[v.TASK_MS] = known.task_log[row]
-    fields[v.MEMORY] = np.rint(v.MEMORY_SCALE * s.stages["memory"][stage])
-    fields[v.SLOWDOWN] = known.slowdown_log[row]
+    if len(fields) > v.CHANGING_FIELDS:
+        if t.learned:
+            fields[v.TASK_MS] = np.rint(v.LOG_SCALE * math.log2(1.0 + s.stages["expected_ms"][stage]))
+        else:
+            fields[v.TASK_MS] = known.task_log[row]
+        fields[v.MEMORY] = np.rint(v.MEMORY_SCALE * s.stages["memory"][stage])
+        fields[v.SLOWDOWN] = known.slowdown_log[row]
     flags = 0
     if s.stages["runnable"][stage]:
         flags += v.RUNNABLE_FLAG

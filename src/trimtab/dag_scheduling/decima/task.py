@@ -24,10 +24,12 @@ from trimtab.dag_scheduling.decima.rollouts import (
     RolloutEnvironment,
     random_choices,
 )
+from trimtab.dag_scheduling.decima.showing import catalogue
+from trimtab.dag_scheduling.decima.view import Catalogue
 from trimtab.dag_scheduling.episode import Episode
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
-from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.simulator.simulator import simulate, tables_for
 from trimtab.dag_scheduling.workload import Workload
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
 from trimtab.learning.agent import Agent
@@ -119,16 +121,18 @@ class DecimaTask:
             raise SettingsError("multi_value numbers the workloads of one course; give one, not several")
         self.design = Design(classes=classes.pop(), **settings.network.model_dump())
         self._most = max(cluster.executors for cluster in clusters)
+        self._courses = [
+            _course(one, staggered=not settings.training.whole_episodes) for one in settings.courses
+        ]
+        self._catalogue = _catalogue(self._courses)
         self.agent: Agent = decima_agent(
             self.design,
             most_executors=self._most,
             sees_future=settings.sees_future,
             seed=settings.training.seed,
             start=None if start is None else self._checked(start),
+            catalogue=self._catalogue,
         )
-        self._courses = [
-            _course(one, staggered=not settings.training.whole_episodes) for one in settings.courses
-        ]
         self._best = jax.jit(self.agent.best)
 
     def _checked(self, start: Bundle) -> Any:
@@ -154,6 +158,7 @@ class DecimaTask:
                 jobs_shown=s.jobs_shown,
                 labelled=s.training.anchor > 0,
                 threads=s.threads,
+                catalogue=self._catalogue,
             )
             for _ in range(s.lanes)
         ]
@@ -249,6 +254,14 @@ def _course(settings: CourseSettings, *, staggered: bool) -> Course:
         cost_scale_s=_usual_cost_s(course, episodes),
         usual_length_s=length_s if staggered else 0.0,
     )
+
+
+def _catalogue(courses: Sequence[Course]) -> Catalogue | None:
+    """What never changes about the jobs of all courses; nothing where durations are learned on the way."""
+    parts = [tables_for(course.draw(0).profile, course.cluster) for course in courses]
+    if any(part.learned for part in parts):
+        return None
+    return catalogue(parts, max(part.stages_per_slot for part in parts))
 
 
 def _usual_cost_s(course: Course, episodes: Sequence[Episode]) -> float:

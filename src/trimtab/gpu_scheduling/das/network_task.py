@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -108,15 +107,7 @@ class NetworkSettings(Settings):
         return self
 
 
-class _NetworkPresets(Presets[NetworkSettings]):
-    """TOML files beside those of the compact agents, in a folder of their own."""
-
-    @property
-    def _folder(self) -> Path:
-        return Path(__file__).parent / "network_presets"
-
-
-PRESETS = _NetworkPresets("trimtab.gpu_scheduling.das", NetworkSettings)
+PRESETS = Presets("trimtab.gpu_scheduling.das", NetworkSettings, "network_presets")
 preset_names, load_preset = PRESETS.names, PRESETS.load
 
 

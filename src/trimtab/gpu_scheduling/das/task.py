@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +19,7 @@ from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.simulator.simulator import Simulator
 from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
 from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source, past_jobs
-from trimtab.learning.evolution import EvolutionSettings
+from trimtab.learning.evolution import EvolutionSettings, Playing
 
 __all__ = [
     "PRESETS",
@@ -121,6 +117,7 @@ class DasTask:
             if bool(start.manifest["settings"]["preemptive"]) != settings.preemptive:
                 raise SettingsError(f"{start.name}: preemptive is not {settings.preemptive}; set it as there")
             self.start = start.tensors["numbers"]
+        self._playing = Playing(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
         first = (1 + self.settings.training.seed) * SEEDS_OF_A_RUN + iteration * self.settings.sequences
@@ -145,14 +142,6 @@ class DasTask:
     def _weights(self) -> Floats:
         return np.array([1.0, self.settings.fee_weight])
 
-    @cached_property
-    def _pool(self) -> ProcessPoolExecutor | None:
-        count = self.settings.workers or os.cpu_count() or 1
-        if count == 1:
-            return None
-        # Not forked: JAX, which other kinds of training have loaded, does not survive that.
-        return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
-
     def _ratios(self, candidates: Floats, seeds: Sequence[int]) -> Floats:
         """[workloads, candidates, 2]: logs of completion time and fee over those of the rule."""
         clusters = [
@@ -162,8 +151,7 @@ class DasTask:
             (candidates, self.experience, self.settings, cluster, seed)
             for cluster, seed in zip(clusters, seeds, strict=True)
         ]
-        play = map if self._pool is None else self._pool.map
-        played = list(play(_played, tasks))
+        played = self._playing(_played, tasks)
         self.decisions += sum(decisions for _, decisions in played)
         logs = np.log(np.array([found for found, _ in played]))
         return logs[:, 1:] - logs[:, :1]
