@@ -16,6 +16,7 @@ from trimtab.core.errors import BundleError, SettingsError
 from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
 from trimtab.dag_scheduling.decima.compact import (
     FIRST,
+    OF_MEMORY,
     SIZE,
     CompactRule,
     compact_bundle,
@@ -169,9 +170,10 @@ def test_a_high_price_of_idling_keeps_executors_at_home():
 
 
 def test_where_executors_are_alike_nothing_wanders():
-    place = JOB_FEATURES.index("memory left idle")
+    places = [JOB_FEATURES.index(name) for name in OF_MEMORY if name in JOB_FEATURES]
     for name in ("order", "cap", "wider"):
-        assert widths("shortest")[part(name)][place] == 0 < widths("packed")[part(name)][place]
+        assert not widths("shortest")[part(name)][places].any() and widths("packed")[part(name)][places].all()
+    assert not widths("shortest")[part("stage")][-1] and widths("packed")[part("stage")][-1]
     assert not widths("packed")[part("hidden")].any()
 
 

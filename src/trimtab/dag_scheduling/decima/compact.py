@@ -43,7 +43,14 @@ Manner = Literal["shortest", "shared", "packed"]
 
 SIZE = sum(PARTS.values())
 FEATURES = {"job": list(JOB_FEATURES), "stage": list(STAGE_FEATURES), "idle": list(IDLE_FEATURES)}
-OF_MEMORY = "memory left idle"
+IDLE_MEMORY = "memory left idle"
+OF_MEMORY = (
+    IDLE_MEMORY,
+    "few executors fit",
+    "work left that few executors fit",
+    "few executors fit the stage",
+)
+"""Features that say nothing where all executors are alike; their numbers would wander in training."""
 STEEP = 3.0
 """How many units of score a factor e of remaining work is worth at the start."""
 FIRST: dict[Manner, dict[str, dict[str, float]]] = {
@@ -67,10 +74,10 @@ FIRST: dict[Manner, dict[str, dict[str, float]]] = {
             "work left": -2 * STEEP,
             "source of the free executors": 1.2 * STEEP,
             "stage is runnable": 0.7 * STEEP,
-            OF_MEMORY: -4.0 * STEEP,
+            IDLE_MEMORY: -4.0 * STEEP,
         },
         "cap": {"usual": math.log(0.1 / 50) + 0.67 * 5.5, "total work": 0.67 * 1.5},
-        "stage": {"runnable": 0.7 * STEEP, "longest path below, in work": 0.3, OF_MEMORY: -4.0 * STEEP},
+        "stage": {"runnable": 0.7 * STEEP, "longest path below, in work": 0.3, IDLE_MEMORY: -4.0 * STEEP},
         "idle": {"usual": -32.0},
         "beyond": {"": 14.0},
     },
@@ -143,7 +150,7 @@ def first_numbers(manner: Manner, seed: int) -> Floats:
     numbers[part("waves")] = 0.9
     hidden = np.random.default_rng(seed).normal(0.0, 0.5, (HIDDEN, len(JOB_FEATURES)))
     if manner != "packed":
-        hidden[:, JOB_FEATURES.index(OF_MEMORY)] = 0.0
+        hidden[:, _of_memory(JOB_FEATURES)] = 0.0
     numbers[part("hidden")] = hidden.ravel()
     return numbers
 
@@ -164,12 +171,15 @@ def widths(manner: Manner) -> Floats:
         "waves": 0.4,
     }.items():
         width[part(name)] = usual
-        if name in NAMES and OF_MEMORY in NAMES[name] and manner != "packed":
-            # Where all executors are alike it says nothing, and would wander.
-            width[part(name)][NAMES[name].index(OF_MEMORY)] = 0.0
+        if name in NAMES and manner != "packed":
+            width[part(name)][_of_memory(NAMES[name])] = 0.0
     width[part("wider")][0] = 0.5
     width[part("stage")][0] = 1.0
     return width
+
+
+def _of_memory(names: tuple[str, ...]) -> list[int]:
+    return [place for place, name in enumerate(names) if name in OF_MEMORY]
 
 
 def rule_of(numbers: Floats, name: str = "compact") -> CompactRule:

@@ -42,6 +42,8 @@ JOB_FEATURES = (
     "task duration",
     "memory left idle",
     "stage takes all that are free",
+    "work left that few executors fit",
+    "few executors fit the stage",
 )
 """Of a job, of the moment, and of the stage it would go on with; around -1 to 1, mostly logarithms."""
 STAGE_FEATURES = (
@@ -54,6 +56,7 @@ STAGE_FEATURES = (
     "task duration",
     "memory left idle",
     "takes all that are free",
+    "few executors fit",
 )
 IDLE_FEATURES = (
     "usual",
@@ -88,7 +91,7 @@ def part(name: str) -> slice:
     """Where the numbers of a part lie.
 
     >>> part("order")
-    slice(0, 21, None)
+    slice(0, 23, None)
     """
     first = 0
     for other, count in PARTS.items():
@@ -165,6 +168,7 @@ def best_stage(snapshot: Snapshot, job: int, left: float, numbers: Numbers) -> i
             + numbers[_STAGE + 6] * math.log(snapshot.task_ms[stage] / 1000.0 + 0.1)
             + numbers[_STAGE + 7] * (snapshot.class_memory[executor_class] - snapshot.memory[stage])
             + numbers[_STAGE + 8] * takes_all(snapshot, stage, executor_class)
+            + numbers[_STAGE + 9] * scarcity(snapshot, stage)
         )
         if score >= best_score:
             best, best_score = stage, score
@@ -173,6 +177,15 @@ def best_stage(snapshot: Snapshot, job: int, left: float, numbers: Numbers) -> i
 
 def takes_all(snapshot: Snapshot, stage: int, executor_class: int) -> float:
     return 1.0 if snapshot.demand[stage] >= snapshot.free_executors[executor_class] else 0.0
+
+
+def scarcity(snapshot: Snapshot, stage: int) -> float:
+    """The share of executor classes that are too small for the stage."""
+    too_small = 0.0
+    for memory in snapshot.class_memory:
+        if memory < snapshot.memory[stage]:
+            too_small += 1.0
+    return too_small / len(snapshot.class_memory)
 
 
 def longest_path_s(snapshot: Snapshot, job: int) -> float:
@@ -205,9 +218,12 @@ def job_features(
     slowed = 0.0
     open_demand = 0.0
     widest = 0.0
+    scarce = 0.0
     first = snapshot.first_stage[job]
     for other in range(first, first + snapshot.stage_count[job]):
-        slowed += log_slowdown(snapshot, other) * stage_work_left(snapshot, other) / 1000.0
+        work = stage_work_left(snapshot, other) / 1000.0
+        slowed += log_slowdown(snapshot, other) * work
+        scarce += scarcity(snapshot, other) * work
         widest = max(widest, float(snapshot.unstarted[other]))
         if snapshot.schedulable[other]:
             open_demand += snapshot.demand[other]
@@ -237,6 +253,8 @@ def job_features(
         math.log(snapshot.task_ms[stage] / 1000.0 + 0.1),
         snapshot.class_memory[executor_class] - snapshot.memory[stage],
         takes_all(snapshot, stage, executor_class),
+        math.log1p(scarce) / 4.0,
+        scarcity(snapshot, stage),
     )
 
 
