@@ -37,6 +37,7 @@ DECIMA_CLAIMS = (
         "decima-batch",
         (
             "embedded: learned / best tuned capped SRPT",
+            "embedded: network / best tuned capped SRPT",
             "embedded: learned / best weighted fair",
             "embedded: learned / Fair",
             "embedded: learned / FIFO",
@@ -49,6 +50,7 @@ DECIMA_CLAIMS = (
         (
             "public profile: not measured",
             "public profile: learned / best tuned capped SRPT",
+            "public profile: network / best tuned capped SRPT",
             "public profile: learned / best weighted fair",
             "public profile: learned / Fair",
             "public profile: learned / FIFO",
@@ -63,6 +65,9 @@ DECIMA_CLAIMS = (
             "load 0.70, 200 jobs: learned / best",
             "load 0.95, 200 jobs: learned / best",
             "load 0.85, 1,000 jobs: learned / best",
+            "load 0.50, 200 jobs: network / best",
+            "load 0.70, 200 jobs: network / best",
+            "load 0.95, 200 jobs: network / best",
         ),
     ),
     Claim(
@@ -75,7 +80,7 @@ DECIMA_CLAIMS = (
         "Multi-resource: better than Tetris and Graphene\\*",
         "32 % (Alibaba trace) and 43 % (TPC-H) below Graphene\\*",
         "decima-multi",
-        ("multi-resource: learned / best",),
+        ("multi-resource: learned / best", "multi-resource: network / best"),
     ),
     Claim(
         "Another objective gives another policy: makespan",

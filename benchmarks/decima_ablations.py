@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.decima_settings import finish_after, learned, play_jct_s, reported, surely_above_one
+from benchmarks.decima_settings import finish_after, networks, play_jct_s, reported, surely_above_one
 from benchmarks.results import Row
 from trimtab.benchmark.dag_scheduling.suites import StreamSuite, StreamWorkload
 from trimtab.core.statistics import mean_interval
@@ -28,7 +28,7 @@ WITHOUT = {
 
 def main() -> None:
     started = time.perf_counter()
-    policies: dict[str, DagPolicy] = dict(learned(WHOLE, *WITHOUT))
+    policies: dict[str, DagPolicy] = dict(networks(WHOLE, *WITHOUT))
     suite = StreamSuite(loads=LOADS, seeds=SEEDS, workload=StreamWorkload(jobs=JOBS, load=LOADS[0]))
     rows: list[Row] = []
     for scenario in suite.scenarios():

@@ -1,14 +1,16 @@
 """`make bench-decima-batch`: 20 TPC-H jobs at once on 50 executors, learned against every tuned rule.
 
 Two grounds: the embedded workload under the default rules, and as an outside check the public profile
-under the published rules, with a policy trained on it and rivals tuned on it here. Two more rows play the
-embedded workload's policy where it was never trained.
+under the published rules, with a policy trained on it and rivals tuned on it here. The bars are those of
+the compact schedulers, which are the better ones; the networks are played beside them. More rows play the
+embedded workload's policies where they were never trained.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +20,10 @@ from benchmarks.decima_settings import (
     Numbers,
     all_rules,
     best_of,
+    compacts,
     finish_after,
     goal_at_most,
-    learned,
+    networks,
     of_kind,
     play_jct_s,
     ratio_at_most,
@@ -34,7 +37,6 @@ from trimtab.benchmark.dag_scheduling.suites import BatchSuite, DagSuite
 from trimtab.benchmark.playing import Workers
 from trimtab.benchmark.tune import tune
 from trimtab.core.statistics import mean_interval
-from trimtab.dag_scheduling.decima.policy import DecimaPolicy
 from trimtab.dag_scheduling.policies import DagPolicy, make_policy
 from trimtab.dag_scheduling.workload import Provenance, Workload, save_workload
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings
@@ -43,7 +45,7 @@ SEEDS = 100
 ELSEWHERE_SEEDS = 50
 
 
-def judged(ground: str, measured: dict[str, Numbers], policy: str) -> list[Row]:
+def judged(ground: str, measured: dict[str, Numbers], policy: str, network: str) -> list[Row]:
     """The bars of one ground, and where the learned policy stands beside the paper's baselines."""
     ours = measured[policy]
     srpt = best_of(measured, of_kind(measured, "capped-srpt", "capped-srpt-local"))
@@ -52,6 +54,7 @@ def judged(ground: str, measured: dict[str, Numbers], policy: str) -> list[Row]:
         ratio_at_most(f"{ground}: learned / best tuned capped SRPT", ours, measured[srpt], 0.97),
         goal_at_most(f"{ground}: learned / best tuned capped SRPT, goal", ours, measured[srpt], 0.90),
         ratio_at_most(f"{ground}: learned / best weighted fair", ours, measured[weighted], 0.79),
+        ratio_reported(f"{ground}: network / best tuned capped SRPT", measured[network], measured[srpt]),
         ratio_reported(f"{ground}: learned / Fair", ours, measured["fair"]),
         ratio_reported(f"{ground}: learned / FIFO", ours, measured["fifo"]),
         ratio_reported(f"{ground}: learned / SJF-CP", ours, measured["sjf-cp"]),
@@ -61,13 +64,13 @@ def judged(ground: str, measured: dict[str, Numbers], policy: str) -> list[Row]:
     ]
 
 
-def embedded_rows(policy: DecimaPolicy) -> list[Row]:
+def embedded_rows(policy: DagPolicy, network: DagPolicy) -> list[Row]:
     suite = BatchSuite(seeds=SEEDS)
-    measured = play_jct_s(suite, all_rules(suite) | {policy.name: policy})
-    return judged("embedded", measured, policy.name)
+    measured = play_jct_s(suite, all_rules(suite) | {policy.name: policy, network.name: network})
+    return judged("embedded", measured, policy.name, network.name)
 
 
-def public_rows(policy: DecimaPolicy, stranger: DecimaPolicy) -> list[Row]:
+def public_rows(policy: DagPolicy, network: DagPolicy, strangers: Sequence[DagPolicy]) -> list[Row]:
     """The public profile; without it the rows are missing, and one that fails says why."""
     try:
         profile = published_profile()
@@ -81,14 +84,19 @@ def public_rows(policy: DecimaPolicy, stranger: DecimaPolicy) -> list[Row]:
         save_workload(once_each, path)
         suite = suite_of_file(path, BatchSuite(seeds=SEEDS, cluster=CLUSTER))
         rules = rules_tuned_here(suite)
-        measured = play_jct_s(suite, rules | {policy.name: policy, stranger.name: stranger})
+        learned = {one.name: one for one in (policy, network, *strangers)}
+        measured = play_jct_s(suite, rules | learned)
     return [
-        *judged("public profile", measured, policy.name),
-        ratio_reported(
-            "elsewhere: trained on the embedded workload, played on the public profile / Fair",
-            measured[stranger.name],
-            measured["fair"],
-        ),
+        *judged("public profile", measured, policy.name, network.name),
+        *elsewhere("the public profile", measured, strangers),
+    ]
+
+
+def elsewhere(ground: str, measured: dict[str, Numbers], strangers: Sequence[DagPolicy]) -> list[Row]:
+    """Policies of the embedded workload on another one."""
+    return [
+        ratio_reported(f"elsewhere: {one.name} on {ground} / Fair", measured[one.name], measured["fair"])
+        for one in strangers
     ]
 
 
@@ -104,7 +112,7 @@ def rules_tuned_here(suite: DagSuite) -> dict[str, DagPolicy]:
     return rules
 
 
-def elsewhere_rows(policy: DecimaPolicy) -> list[Row]:
+def elsewhere_rows(strangers: Sequence[DagPolicy]) -> list[Row]:
     """Random DAGs instead of TPC-H, and twice the cluster."""
     grounds = {
         "synthetic jobs": BatchSuite(seeds=ELSEWHERE_SEEDS, workload=WorkloadSettings(name="synthetic")),
@@ -114,17 +122,18 @@ def elsewhere_rows(policy: DecimaPolicy) -> list[Row]:
     }
     rows = []
     for ground, suite in grounds.items():
-        measured = play_jct_s(suite, {"fair": make_policy("fair"), policy.name: policy})
-        name = f"elsewhere: trained on the embedded workload, played on {ground} / Fair"
-        rows.append(ratio_reported(name, measured[policy.name], measured["fair"]))
+        measured = play_jct_s(suite, {"fair": make_policy("fair")} | {one.name: one for one in strangers})
+        rows += elsewhere(ground, measured, strangers)
     return rows
 
 
 def main() -> None:
     started = time.perf_counter()
-    policies = learned("decima-tpch-batch", "public-batch")
-    ours = policies["decima-tpch-batch"]
-    rows = embedded_rows(ours) + public_rows(policies["public-batch"], ours) + elsewhere_rows(ours)
+    compact, compact_public = compacts("compact-tpch-batch", "compact-public-batch").values()
+    network, network_public = networks("decima-tpch-batch", "public-batch").values()
+    rows = embedded_rows(compact, network)
+    rows += public_rows(compact_public, network_public, (compact, network))
+    rows += elsewhere_rows((compact, network))
     finish_after("decima-batch", rows, started)
 
 

@@ -1,4 +1,4 @@
-"""`make bench-decima-multi`: the same network elsewhere: memory sizes, makespan, free moves, no durations."""
+"""`make bench-decima-multi`: learning elsewhere: memory sizes, makespan, free moves, no durations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import time
 from benchmarks.decima_settings import (
     all_rules,
     best_of,
+    compacts,
     finish_after,
-    learned,
     makespan_s,
     mean_jct_s,
+    networks,
     of_kind,
     play,
     play_jct_s,
@@ -26,22 +27,28 @@ from trimtab.benchmark.dag_scheduling.suites import BatchSuite, MultiResourceSui
 from trimtab.core.statistics import mean_interval
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy
-from trimtab.dag_scheduling.policies import make_policy
+from trimtab.dag_scheduling.policies import DagPolicy, make_policy
 
 SEEDS = 100
 
 
-def multi_resource_rows(policy: DecimaPolicy) -> list[Row]:
-    """Random memory demands on executors of four sizes; the paper's rivals, and every other rule."""
+def multi_resource_rows(policy: DagPolicy, network: DagPolicy) -> list[Row]:
+    """Random memory demands on executors of four sizes; the paper's rivals, and every other rule.
+
+    The bar is that of the compact scheduler; the network is played beside it.
+    """
     suite = MultiResourceSuite(seeds=SEEDS)
     rules = all_rules(suite) | tuned_rules(suite, names=("packed-srpt",))
-    measured = play_jct_s(suite, rules | {policy.name: policy})
+    measured = play_jct_s(suite, rules | {policy.name: policy, network.name: network})
     ours = measured[policy.name]
     rival = best_of(measured, of_kind(rules, "tetris", "graphene"))
     best = best_of(measured, list(rules))
     return [
         ratio_at_most("multi-resource: learned / best of Tetris and Graphene*", ours, measured[rival], 0.80),
         ratio_reported(f"multi-resource: learned / best rule ({best})", ours, measured[best]),
+        ratio_reported(
+            "multi-resource: network / best of Tetris and Graphene*", measured[network.name], measured[rival]
+        ),
         reported("multi-resource: learned, mean JCT (s)", mean_interval(ours, seed=0)),
         reported(f"multi-resource: {rival}, mean JCT (s)", mean_interval(measured[rival], seed=0)),
     ]
@@ -93,11 +100,12 @@ def missing_duration_rows(policy: DecimaPolicy) -> list[Row]:
 
 def main() -> None:
     started = time.perf_counter()
-    p = learned(
+    compact = compacts("compact-multi")["compact-multi"]
+    p = networks(
         "decima-multi", "decima-tpch-batch", "makespan-batch", "free-moving-batch", "learned-durations-batch"
     )
     rows = [
-        *multi_resource_rows(p["decima-multi"]),
+        *multi_resource_rows(compact, p["decima-multi"]),
         *objective_rows(p["decima-tpch-batch"], p["makespan-batch"]),
         *free_moving_rows(p["decima-tpch-batch"], p["free-moving-batch"]),
         *missing_duration_rows(p["learned-durations-batch"]),

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.dag_scheduling.optimum import optimal_total_jct_ms
 
-from benchmarks.decima_settings import PROCESSES, finish_after, learned, reported, tuned_rules
+from benchmarks.decima_settings import PROCESSES, compacts, finish_after, networks, reported, tuned_rules
 from benchmarks.results import Row
 from trimtab.benchmark.dag_scheduling.suites import BatchSuite
 from trimtab.core.statistics import mean_interval
@@ -85,11 +85,12 @@ def optimum_ms(instance: Instance) -> int:
 
 def main() -> None:
     started = time.perf_counter()
-    ours = learned("decima-tpch-batch")["decima-tpch-batch"]
+    ours = networks("decima-tpch-batch")["decima-tpch-batch"]
     instances = [*random_instances(), *hand_made_instances()]
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         optimum = np.array(list(pool.map(optimum_ms, instances)))
     rivals: dict[str, DagPolicy] = {name: make_policy(name) for name in ("fair", "sjf-cp", "random")}
+    rivals |= compacts("compact-tpch-batch")
     rivals |= tuned_rules(BatchSuite(), names=("capped-srpt", "weighted-fair"))
     ratios = {
         name: total_jct_ms(policy, instances) / optimum

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from benchmarks.decima_settings import finish_after, learned, reported
+from benchmarks.decima_settings import compacts, finish_after, networks, reported
 from benchmarks.results import Row, at_most
 from trimtab.benchmark.dag_scheduling.suites import BatchSuite
 from trimtab.benchmark.suite import FIRST_TEST_SEED
@@ -23,6 +23,7 @@ from trimtab.dag_scheduling.decima.agent import decima_agent
 from trimtab.dag_scheduling.decima.network import limit_scores, stage_scores
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy
 from trimtab.dag_scheduling.decima.view import View, action_of, words_for
+from trimtab.dag_scheduling.policies import DagPolicy
 from trimtab.dag_scheduling.problem import Action, Snapshot
 from trimtab.dag_scheduling.simulator import simulate
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings
@@ -177,10 +178,39 @@ def agreement(
     return Agreement(float(same.mean()), float(as_good.mean()))
 
 
+class Timed:
+    """A policy with a clock."""
+
+    def __init__(self, policy: DagPolicy) -> None:
+        self.name, self._policy = policy.name, policy
+        self.seconds: list[float] = []
+
+    def decide(self, snapshot: Snapshot) -> Action:
+        start = time.perf_counter()
+        action = self._policy.decide(snapshot)
+        if len(snapshot.jobs) == JOBS:
+            self.seconds.append(time.perf_counter() - start)
+        return action
+
+
+def compact_rows(policy: DagPolicy) -> list[Row]:
+    """The compact scheduler as it runs live: plain Python, nothing compiled."""
+    timed, suite = Timed(policy), BatchSuite()
+    seed = FIRST_TEST_SEED
+    while len(timed.seconds) < WARM_UP + TIMED:
+        simulate(suite.draw(suite.scenarios()[0], seed), timed, suite.cluster, seed=seed)
+        seed += 1
+    took_ms = 1000 * np.array(timed.seconds[WARM_UP:])
+    return [
+        at_most(f"compact, {JOBS} jobs: ms a decision, p50", float(np.percentile(took_ms, 50)), 1.5),
+        at_most(f"compact, {JOBS} jobs: ms a decision, p99", float(np.percentile(took_ms, 99)), 5.0),
+    ]
+
+
 def main() -> None:
     started = time.perf_counter()
     serve_on_one_thread()
-    policy = learned("decima-tpch-batch")["decima-tpch-batch"]
+    policy = networks("decima-tpch-batch")["decima-tpch-batch"]
     watched = watch(policy)
     numpy_ms = 1000 * np.array(watched.seconds[WARM_UP:])
     recorded = evenly(watched.answers, RECORDED)
@@ -199,6 +229,7 @@ def main() -> None:
             agreed.as_good == 1,
         ),
         reported(f"JAX decides as numpy: share of {RECORDED} states", agreed.same),
+        *compact_rows(compacts("compact-tpch-batch")["compact-tpch-batch"]),
     ]
     finish_after("decima-serving", rows, started)
 

@@ -19,10 +19,12 @@ from trimtab.benchmark.dag_scheduling.suites import BatchSuite, DagSuite
 from trimtab.benchmark.playing import play_units, units_of
 from trimtab.benchmark.suite import Scenario
 from trimtab.benchmark.tuned import shipped_tuned_values
+from trimtab.core.bundle import Bundle, load_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.settings import Field
 from trimtab.core.statistics import Estimate, paired_ratio
-from trimtab.dag_scheduling.decima.policy import DecimaPolicy, load_policy
+from trimtab.dag_scheduling.decima.compact import CompactRule, compact_policy
+from trimtab.dag_scheduling.decima.policy import DecimaPolicy
 from trimtab.dag_scheduling.episode import Episode
 from trimtab.dag_scheduling.policies import DagPolicy, find_bundle, make_policy
 from trimtab.dag_scheduling.workload import Workload
@@ -31,16 +33,28 @@ Numbers = NDArray[np.float64]
 
 PROCESSES = 2
 BUNDLES = ROOT / "benchmarks" / "bundles"
-SHIPPED = ("decima-tpch-batch", "decima-tpch-stream", "decima-multi")
 TUNABLE = ("weighted-fair", "tetris", "graphene", "capped-srpt", "capped-srpt-local")
 UNTUNED = ("fifo", "sjf-cp", "fair", "naive-weighted-fair")
 MINUTES = "minutes this benchmark took"
 
 
-def learned(*names: str) -> dict[str, DecimaPolicy]:
-    """Load trained policies; the first that is missing ends the benchmark before anything is played."""
+def networks(*names: str) -> dict[str, DecimaPolicy]:
+    """Load trained networks; the first that is missing ends the benchmark before anything is played."""
+    return {name: DecimaPolicy(bundle) for name, bundle in _bundles(names).items()}
+
+
+def compacts(*names: str) -> dict[str, CompactRule]:
+    """Load compact schedulers, in the same way."""
+    return {name: compact_policy(bundle) for name, bundle in _bundles(names).items()}
+
+
+def _bundles(names: Sequence[str]) -> dict[str, Bundle]:
+    """Those of the package by name, all others from the folder of the benchmarks."""
     try:
-        return {name: load_policy(find_bundle(name) if name in SHIPPED else BUNDLES / name) for name in names}
+        return {
+            name: load_bundle(BUNDLES / name if (BUNDLES / name).exists() else find_bundle(name))
+            for name in names
+        }
     except TrimtabError as missing:
         sys.exit(f"error: {_inside(missing)}")
 

@@ -1,7 +1,8 @@
 """`make bench-decima-stream`: jobs that arrive one after the other; ONE learned policy at every load.
 
 Its rival at each load is the best of all rules, each tuned for that very load. Then a long stream, and an
-hour of arrivals at a rate that Fair cannot keep up with.
+hour of arrivals at a rate that Fair cannot keep up with. The bars are those of the compact scheduler, which
+is the better one; the network is played beside it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from benchmarks.decima_settings import (
     HourSuite,
     all_rules,
     best_of,
+    compacts,
     finish_after,
-    learned,
+    networks,
     play_jct_s,
     ratio_at_most,
     ratio_reported,
@@ -24,7 +26,6 @@ from benchmarks.decima_settings import (
 from benchmarks.results import Row
 from trimtab.benchmark.dag_scheduling.suites import BatchSuite, StreamSuite, StreamWorkload
 from trimtab.core.statistics import mean_interval
-from trimtab.dag_scheduling.decima.policy import DecimaPolicy
 from trimtab.dag_scheduling.policies import DagPolicy, make_policy
 from trimtab.dag_scheduling.simulator import simulate
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
@@ -37,17 +38,19 @@ BACKLOG_JOBS = 400
 BACKLOG_SEEDS = range(10)
 
 
-def load_rows(policy: DecimaPolicy) -> list[Row]:
+def load_rows(policy: DagPolicy, network: DagPolicy) -> list[Row]:
     """200 jobs at three loads."""
     suite = StreamSuite(loads=LOADS, seeds=SEEDS)
     rows = []
     for scenario in suite.scenarios():
         rules = all_rules(suite, scenario)
-        measured = play_jct_s(suite, rules | {policy.name: policy}, scenario)
+        both = {policy.name: policy, network.name: network}
+        measured = play_jct_s(suite, rules | both, scenario)
         rival, ours = best_of(measured, list(rules)), measured[policy.name]
         ground = f"{scenario.name}, 200 jobs"
         rows += [
             ratio_at_most(f"{ground}: learned / best tuned rule", ours, measured[rival], 0.95),
+            ratio_reported(f"{ground}: network / best tuned rule", measured[network.name], measured[rival]),
             ratio_reported(f"{ground}: learned / Fair", ours, measured["fair"]),
             reported(f"{ground}: learned, mean JCT (s)", mean_interval(ours, seed=0)),
             reported(f"{ground}: {rival}, mean JCT (s)", mean_interval(measured[rival], seed=0)),
@@ -55,7 +58,7 @@ def load_rows(policy: DecimaPolicy) -> list[Row]:
     return rows
 
 
-def long_rows(policy: DecimaPolicy) -> list[Row]:
+def long_rows(policy: DagPolicy) -> list[Row]:
     """1,000 jobs at a load between two that rules were tuned for: they may use either's settings."""
     tuned_at = StreamSuite(loads=LONG_NEIGHBOURS)
     rules: dict[str, DagPolicy] = {}
@@ -84,7 +87,7 @@ def capacity_jobs_per_s() -> float:
     return float(np.mean(rates))
 
 
-def overload_rows(policy: DecimaPolicy) -> list[Row]:
+def overload_rows(policy: DagPolicy) -> list[Row]:
     """An hour at 1.1 times what Fair can do, then until all is done; and load 1.1 in the suite's unit."""
     capacity = capacity_jobs_per_s()
     both = {"fair": make_policy("fair"), policy.name: policy}
@@ -108,8 +111,9 @@ def overload_rows(policy: DecimaPolicy) -> list[Row]:
 
 def main() -> None:
     started = time.perf_counter()
-    policy = learned("decima-tpch-stream")["decima-tpch-stream"]
-    rows = load_rows(policy) + long_rows(policy) + overload_rows(policy)
+    policy = compacts("compact-tpch-stream")["compact-tpch-stream"]
+    network = networks("decima-tpch-stream")["decima-tpch-stream"]
+    rows = load_rows(policy, network) + long_rows(policy) + overload_rows(policy)
     finish_after("decima-stream", rows, started)
 
 

@@ -83,6 +83,8 @@ def _at_decision(asked: Asked, decision: int) -> Snapshot:
 
 
 def _content(asked: Asked, snapshot: Snapshot, decision: int) -> dict[str, Any]:
+    from trimtab.dag_scheduling.decima.compact import CompactRule
+    from trimtab.dag_scheduling.decima.compact_explaining import explain_compact
     from trimtab.dag_scheduling.decima.explaining import candidates_of, opinion_of
     from trimtab.dag_scheduling.decima.explaining import explain as take_apart
     from trimtab.dag_scheduling.decima.policy import DecimaPolicy
@@ -107,6 +109,15 @@ def _content(asked: Asked, snapshot: Snapshot, decision: int) -> dict[str, Any]:
         content["limits"] = [offer._asdict() for offer in told.limits]
         content["influences"] = [influence._asdict() for influence in told.influences]
         candidates = told.candidates
+        content["influence_means"] = (
+            "Change of the lead over the next best by not being average: +0.7 doubles the odds."
+        )
+    elif isinstance(asked.policy, CompactRule):
+        candidates, influences = explain_compact(asked.policy, snapshot)
+        content["influences"] = [influence._asdict() for influence in influences]
+        content["influence_means"] = (
+            "Change of the score, and of the logarithm of the job's cap, by not being average."
+        )
     else:
         candidates = candidates_of(snapshot)
     content["candidates"] = [_plain_candidate(one, snapshot) for one in candidates]
@@ -172,15 +183,16 @@ def _print(content: Mapping[str, Any]) -> None:
             for one in content["influences"][:MOST_INFLUENCES]
         ]
         print(f"\n{table_of(['what moved it', 'to the stage', 'to the limit'], rows)}")
-        print("Change of the lead over the next best by not being average: +0.7 doubles the odds.")
+        print(content["influence_means"])
     rows = [[one["policy"], _choice(one, names)] for one in content["others"]]
     print(f"\n{table_of(['rule', 'would choose'], rows)}")
 
 
 def _print_candidates(content: Mapping[str, Any]) -> None:
-    scored = "limits" in content
+    scored = content["candidates"] and content["candidates"][0]["score"] is not None
+    likely = scored and content["candidates"][0]["probability"] is not None
     heads = ["job", "kind", "stage", "tasks left", "work left in job, s", "executors of job"]
-    heads += ["score", "probability"] if scored else []
+    heads += (["score"] if scored else []) + (["probability"] if likely else [])
     rows = []
     for one in content["candidates"][:MOST_CANDIDATES]:
         facts = (
@@ -191,7 +203,8 @@ def _print_candidates(content: Mapping[str, Any]) -> None:
                 str(one["tasks_left"]), f"{one['job_work_left_s']:,.1f}", str(one["executors_of_job"]),
             ]
         )  # fmt: skip
-        rows.append(facts + ([f"{one['score']:.3f}", f"{one['probability']:.1%}"] if scored else []))
+        facts += [f"{one['score']:.3f}"] if scored else []
+        rows.append(facts + ([f"{one['probability']:.1%}"] if likely else []))
     print(table_of(heads, rows))
     more = len(content["candidates"]) - MOST_CANDIDATES
     if more > 0:

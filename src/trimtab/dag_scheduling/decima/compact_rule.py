@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from trimtab.dag_scheduling.heuristics import class_for, executors_of, leave, stage_work_left
 from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
 
-__all__ = ["HIDDEN", "IDLE_FEATURES", "JOB_FEATURES", "PARTS", "STAGE_FEATURES", "compact", "part"]
+__all__ = ["HIDDEN", "IDLE_FEATURES", "JOB_FEATURES", "PARTS", "STAGE_FEATURES"]
+__all__ += ["compact", "crowd_of", "job_features", "job_work", "judged", "part", "score_and_share"]
+__all__ += ["worth_of_idling"]
 
 Numbers = NDArray[np.float64]
 
@@ -322,34 +324,41 @@ def score_and_share(features: tuple[float, ...], numbers: Numbers) -> tuple[floa
     return score, share
 
 
+def judged(
+    snapshot: Snapshot, job: int, crowd: tuple[float, float, float, float], numbers: Numbers
+) -> tuple[int, int, float, int]:
+    """The best stage of a job, the class and the limit it would get, and its score; NOWHERE: none may run."""
+    left, total = job_work(snapshot, job)
+    stage = best_stage(snapshot, job, left, numbers)
+    if stage == NOWHERE:
+        return NOWHERE, 0, 0.0, 0
+    executors = snapshot.executor_count
+    executor_class = class_for(snapshot, stage)
+    features = job_features(snapshot, job, stage, executor_class, left, total, crowd)
+    score, share = score_and_share(features, numbers)
+    cap = capped(share, executors)
+    have = executors_of(snapshot, job)
+    score -= float(numbers[_SHARE]) * math.log((have + 0.5) / cap)
+    if have >= cap:
+        score -= float(numbers[_BEYOND])
+        cap = capped(share + weighed(features, numbers, _WIDER), executors)
+        if have >= cap:
+            return NOWHERE, 0, 0.0, 0
+    sent = min(snapshot.demand[stage], snapshot.free_executors[executor_class], cap - have)
+    return stage, executor_class, score, have + full_waves(snapshot, stage, sent, float(numbers[_WAVES]))
+
+
 def compact(snapshot: Snapshot, numbers: Numbers) -> Action:
     """The stage with the highest learned score, its job capped by a learned share of the cluster."""
     crowd = crowd_of(snapshot)
-    executors = snapshot.executor_count
     best = NOWHERE
-    best_limit = 0
     best_class = 0
     best_score = -math.inf
+    best_limit = 0
     for job in snapshot.jobs:
-        left, total = job_work(snapshot, job)
-        stage = best_stage(snapshot, job, left, numbers)
-        if stage == NOWHERE:
-            continue
-        executor_class = class_for(snapshot, stage)
-        features = job_features(snapshot, job, stage, executor_class, left, total, crowd)
-        score, share = score_and_share(features, numbers)
-        cap = capped(share, executors)
-        have = executors_of(snapshot, job)
-        score -= float(numbers[_SHARE]) * math.log((have + 0.5) / cap)
-        if have >= cap:
-            score -= float(numbers[_BEYOND])
-            cap = capped(share + weighed(features, numbers, _WIDER), executors)
-        if have < cap and score > best_score:
-            sent = min(snapshot.demand[stage], snapshot.free_executors[executor_class], cap - have)
-            best_limit = have + full_waves(snapshot, stage, sent, float(numbers[_WAVES]))
-            best, best_class, best_score = stage, executor_class, score
-    if best != NOWHERE and snapshot.may_idle and best_score < worth_of_idling(snapshot, crowd, numbers):
-        best = NOWHERE
-    if best == NOWHERE:
+        stage, executor_class, score, limit = judged(snapshot, job, crowd, numbers)
+        if stage != NOWHERE and score > best_score:
+            best, best_class, best_score, best_limit = stage, executor_class, score, limit
+    if best == NOWHERE or (snapshot.may_idle and best_score < worth_of_idling(snapshot, crowd, numbers)):
         return leave(snapshot)
     return Action(best, best_limit, best_class)
