@@ -45,6 +45,11 @@ train-decima-cpu: $(VENV)/.dev-ready  ## Train a scheduler on two cores and keep
 	$(BIN)/trimtab train dag --preset decima-cpu --out runs/decima-cpu $(ARGS)
 	$(BIN)/python -m benchmarks.training_curve decima-training-cpu runs/decima-cpu
 
+train-decima-compact: $(VENV)/.dev-ready  ## Train the compact schedulers that come with trimtab (all cores; hours on two).
+	for preset in compact-tpch-batch compact-tpch-stream compact-multi; do \
+		$(BIN)/trimtab train dag --preset $$preset $(ARGS) || exit 1; \
+	done
+
 train-decima-gpu: $(VENV)/.dev-ready  ## Train the shipped policies (one GPU, 16 cores; half an hour each).
 	for preset in decima-tpch-batch decima-tpch-stream decima-multi; do \
 		$(BIN)/trimtab train dag --preset $$preset --out runs/$$preset || exit 1; done

@@ -202,8 +202,8 @@ def compact_rows(policy: DagPolicy) -> list[Row]:
         seed += 1
     took_ms = 1000 * np.array(timed.seconds[WARM_UP:])
     return [
-        at_most(f"compact, {JOBS} jobs: ms a decision, p50", float(np.percentile(took_ms, 50)), 1.5),
-        at_most(f"compact, {JOBS} jobs: ms a decision, p99", float(np.percentile(took_ms, 99)), 5.0),
+        reported(f"compact, {JOBS} jobs: ms a decision, p50", float(np.percentile(took_ms, 50))),
+        reported(f"compact, {JOBS} jobs: ms a decision, p99", float(np.percentile(took_ms, 99))),
     ]
 
 

@@ -20,13 +20,15 @@ from trimtab.benchmark.report.training import training_sections, write_training_
 from trimtab.benchmark.tuned import shipped_tuned_values
 from trimtab.cli import train as train_module
 from trimtab.cli.main import main
-from trimtab.core.bundle import load_bundle
+from trimtab.core.bundle import load_bundle, save_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.dag_scheduling import policies
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima import training
+from trimtab.dag_scheduling.decima.compact import compact_bundle, first_numbers
+from trimtab.dag_scheduling.decima.compact_task import PRESETS
 from trimtab.dag_scheduling.decima.task import DecimaSettings, preset_names
 from trimtab.dag_scheduling.policies import described, make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
@@ -188,7 +190,7 @@ def test_stopping_says_how_to_go_on(
 
 def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
     listed = run("train", "--presets", "--json").json
-    assert [entry["name"] for entry in listed] == preset_names()
+    assert [entry["name"] for entry in listed] == sorted([*preset_names(), *PRESETS.names()])
     assert all(entry["description"].endswith(".") for entry in listed)
     assert "\ndecima-tpch-batch " in run("train", "--presets").out
 
@@ -196,7 +198,7 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--preset", "nothing"], "no preset 'nothing'; there are decima-"),
+        (["--preset", "nothing"], "no preset 'nothing'; there are compact-"),
         (["--preset", "no.toml"], "no preset 'no.toml'"),
         (["--workload", "nothing"], "no workload 'dag/nothing'"),
         (
@@ -247,6 +249,52 @@ def test_without_jax_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(train_module, "find_spec", lambda name: None)
     assert "training needs jax and optax; pip install 'trimtab[train]'" in refused("train", "dag")
+
+
+# --- the other kind: compact schedulers ---------------------------------------------------------------
+
+COMPACT = """
+begin = "shared"
+validation = 2
+workers = 1
+
+[[courses]]
+sequences = 2
+rule = "fair"
+workload = { name = "tiny:three-sizes", jobs = 3 }
+cluster = { executors = 3 }
+
+[training]
+iterations = 2
+pairs = 1
+validate_every = 1
+checkpoint_every = 1
+"""
+
+
+def test_a_compact_scheduler_is_trained_resumed_explained_and_compared(
+    run: Callable, refused: Callable, tmp_path: Path
+) -> None:
+    """A settings file says by its fields which kind is meant, a run by the file it keeps."""
+    (tmp_path / "small.toml").write_text(COMPACT)
+    words = ["train", "dag", "--preset", str(tmp_path / "small.toml"), "--out", "runs/mine"]
+    said = run(*words, "--set", "training.iterations=1").out
+    assert "of its rule's cost on validation workloads, at iteration" in said
+    assert "trimtab compare dag/batch --policies " in said
+    other = refused("train", "dag", "--resume", "runs/mine", "--set", "begin=packed")
+    assert "began with begin = shared and cannot go on with packed" in other
+    assert "already finished" in run("train", "dag", "--resume", "runs/mine").err
+    whole = run(*words[:-1], "runs/whole", "--json").json
+    assert whole["iterations"] == 2 and load_bundle(Path(whole["bundle"])).kind == "decima-compact"
+    told = run("explain", "--policy", "runs/whole", *TINY, "--jobs", "3", "--decision", "2").out
+    assert "Change of the score, and of the logarithm of the job's cap" in told
+    row = run(
+        "compare", "dag/batch", "--policies", "fair,runs/whole", *TINY, "--jobs", "3", "--seeds", "2",
+        "--processes", "1",
+    ).out  # fmt: skip
+    assert "runs/whole" in row
+    listed = run("train", "dag", "--presets").out
+    assert "\ncompact-tpch-stream " in listed and "\ndecima-tpch-batch " in listed
 
 
 # --- trained policies by name and by path ------------------------------------------------------------
@@ -324,9 +372,13 @@ def test_demo_and_suite_take_in_what_is_shipped(
     folder = save_untrained(tmp_path / "package" / "decima-tpch-batch")
     monkeypatch.setattr(policies.POLICIES, "bundles", folder.parent)
     assert "decima-tpch-batch" in DecimaSuite().policies
+    numbers = first_numbers("shortest", 0)
+    save_bundle(
+        folder.parent / "compact-tpch-batch", compact_bundle("compact", numbers, trained={}, scores={})
+    )
     words = ["demo", "--workload", "tiny:three-sizes", "--seeds", "2", "--processes", "1", "--json"]
     played = [row["policy"] for row in run(*words).json["scenarios"][0]["policies"]]
-    assert "decima-tpch-batch" in played
+    assert "compact-tpch-batch" in played
 
 
 def test_the_suite_has_a_batch_and_streams_of_the_same_jobs(run: Callable) -> None:

@@ -94,6 +94,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 
 READ_OFTEN = (
+    "class_memory",
     "jobs",
     "arrival_ms",
     "first_stage",

@@ -223,6 +223,8 @@ def job_features(
     scarce = 0.0
     first = snapshot.first_stage[job]
     for other in range(first, first + snapshot.stage_count[job]):
+        if snapshot.unstarted[other] == 0:
+            continue
         work = stage_work_left(snapshot, other) / 1000.0
         slowed += log_slowdown(snapshot, other) * work
         scarce += scarcity(snapshot, other) * work
