@@ -49,11 +49,11 @@ class Drawn(NamedTuple):
     work_s: NDArray[np.float64]  # by template
 
 
-def drawn(t: Tables, words: int, first_row: int = 0) -> Drawn:
+def drawn(t: Tables, words: int) -> Drawn:
     """Logarithms take longer than all the rest of showing a stage: they are taken once."""
     work_ms = np.add.reduceat(t.rows["tasks"] * t.rows["task_ms"], t.stage_offset[:-1])
     return Drawn(
-        first_row=first_row,
+        first_row=0,
         children=v.child_words(t.child_offset, t.child, words),
         task_log=v.stored_log(1.0 + t.rows["task_ms"]),
         slowdown_log=v.stored_log(t.slowdown),
