@@ -1,4 +1,4 @@
-"""Why a compact scheduler decided so: the score of every job, and which facts moved that of the chosen one."""
+"""Why a compact scheduler decided so: the score of every job, and which facts moved the chosen one."""
 
 from __future__ import annotations
 
