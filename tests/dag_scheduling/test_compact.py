@@ -44,6 +44,8 @@ from trimtab.dag_scheduling.workload import Workload
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
 from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
+# Marked slow: whole TPC-H episodes, which take minutes as plain Python, as the coverage run plays them.
+
 CLUSTER = Cluster(executors=10)
 FOUR_SIZES = Cluster(classes=tuple(ExecutorClass(count=3, memory=m) for m in (0.25, 0.5, 0.75, 1.0)))
 
@@ -121,6 +123,7 @@ def test_caps_are_shares_of_the_cluster_between_one_and_all():
 # --- what it does ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_starts_as_the_rules_it_is_made_of():
     """Within some per cent of capped SRPT on batches; of equal shares, on a stream."""
     cluster = Cluster(executors=50)
@@ -227,6 +230,7 @@ def clock() -> datetime:
     return datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.slow
 def test_a_run_ends_in_a_bundle_that_can_be_played(tmp_path):
     settings = settings_of()
     bundle = load_bundle(train_compact(settings, tmp_path / "run", name="mine", clock=clock))
@@ -240,6 +244,7 @@ def test_a_run_ends_in_a_bundle_that_can_be_played(tmp_path):
     assert task.score(task.start)["score"] == scores[SCORE]
 
 
+@pytest.mark.slow
 def test_scores_are_ratios_to_the_rules_on_the_same_workloads():
     task = CompactTask(settings_of())
     numbers = first_numbers("shortest", 0)
@@ -255,6 +260,7 @@ def test_scores_are_ratios_to_the_rules_on_the_same_workloads():
     assert [found["course_0"], found["course_1"]] == pytest.approx(ratios)
 
 
+@pytest.mark.slow
 def test_candidates_meet_the_same_workloads_and_iterations_others():
     task = CompactTask(settings_of())
     same = np.stack([task.start, task.start])
@@ -263,6 +269,7 @@ def test_candidates_meet_the_same_workloads_and_iterations_others():
     assert task.decisions > 0
 
 
+@pytest.mark.slow
 def test_evolution_repairs_what_was_spoiled(tmp_path):
     """Jobs with most work first, and it should not be so: some iterations take back half of the damage."""
     settings = settings_of(
