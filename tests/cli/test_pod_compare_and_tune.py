@@ -70,6 +70,7 @@ def test_a_run_folder_is_made_once(run: Callable, refused: Callable, tmp_path: P
     assert "runs/first: exists" in refused(*words)
 
 
+@pytest.mark.slow
 def test_tune_then_compare_with_what_it_found(run: Callable, tmp_path: Path) -> None:
     """Eleven numbers of pods, six of cores, on two training episodes each."""
     words = ["tune", "pod", *SHORT, "--policies", "static", "--training-seeds", "2"]

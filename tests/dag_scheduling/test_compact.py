@@ -36,7 +36,7 @@ from trimtab.dag_scheduling.decima.compact_rule import (
     part,
 )
 from trimtab.dag_scheduling.decima.compact_task import PRESETS, CompactSettings, CompactTask, check_settings
-from trimtab.dag_scheduling.decima.compact_training import SCORE, train_compact
+from trimtab.dag_scheduling.decima.compact_training import COMPACT
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.problem import Snapshot
 from trimtab.dag_scheduling.simulator import Simulator, simulate
@@ -233,15 +233,15 @@ def clock() -> datetime:
 @pytest.mark.slow
 def test_a_run_ends_in_a_bundle_that_can_be_played(tmp_path):
     settings = settings_of()
-    bundle = load_bundle(train_compact(settings, tmp_path / "run", name="mine", clock=clock))
+    bundle = load_bundle(COMPACT.train(settings, tmp_path / "run", name="mine", clock=clock))
     scores = bundle.manifest["scores"]
-    assert set(scores) == {SCORE, "at iteration", "course_0", "course_1"}
-    assert scores[SCORE] == pytest.approx(math.sqrt(scores["course_0"] * scores["course_1"]))
+    assert set(scores) == {COMPACT.score, "at iteration", "course_0", "course_1"}
+    assert scores[COMPACT.score] == pytest.approx(math.sqrt(scores["course_0"] * scores["course_1"]))
     assert simulate(jobs(3), compact_policy(bundle), CLUSTER, seed=0).jct_ms.shape == (3,)
     # What it scored is what its numbers score.
     task = CompactTask(settings, start=bundle)
     np.testing.assert_array_equal(task.start, bundle.tensors["numbers"])
-    assert task.score(task.start)["score"] == scores[SCORE]
+    assert task.score(task.start)["score"] == scores[COMPACT.score]
 
 
 @pytest.mark.slow
@@ -284,8 +284,8 @@ def test_evolution_repairs_what_was_spoiled(tmp_path):
     start = compact_bundle("spoiled", spoiled, trained={}, scores={})
     bad = task.score(spoiled)["score"]
     assert bad > 1.1 * good
-    made = load_bundle(train_compact(settings, tmp_path / "run", name="mine", clock=clock, start=start))
-    assert made.manifest["scores"][SCORE] < (good + bad) / 2
+    made = load_bundle(COMPACT.train(settings, tmp_path / "run", name="mine", clock=clock, start=start))
+    assert made.manifest["scores"][COMPACT.score] < (good + bad) / 2
 
 
 def test_what_cannot_work_is_refused():

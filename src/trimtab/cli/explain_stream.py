@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trimtab.stream_autoscaling.job import Job
     from trimtab.stream_autoscaling.problem import Decider, Integers, Snapshot, StreamPolicy
     from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
+    from trimtab.stream_autoscaling.sure.compact_explaining import CompactExplanation
     from trimtab.stream_autoscaling.sure.explaining import Explanation, Opinion
     from trimtab.stream_autoscaling.workload.traces import RateTrace
 
@@ -75,6 +76,8 @@ def _as_simulated(suite: AutoscalingSuite, seed: int) -> tuple[Job, RateTrace]:
 def _played(asked: Asked, decision: int) -> dict[str, Any]:
     """Play up to a decision; rules remember, so all who are asked watch from the beginning."""
     from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
+    from trimtab.stream_autoscaling.sure.compact import CompactDecider
+    from trimtab.stream_autoscaling.sure.compact_explaining import explain_compact
     from trimtab.stream_autoscaling.sure.explaining import explain, opinion_of
     from trimtab.stream_autoscaling.sure.policy import SureDecider, SurePolicy
 
@@ -85,12 +88,17 @@ def _played(asked: Asked, decision: int) -> dict[str, Any]:
     watching = [_Watching(rule, simulator) for rule in asked.rules]
     _play(simulator, decider, watching, decision)
     snapshot = simulator.snapshot()
-    told = None
+    names = [vertex.name for vertex in job.vertices]
+    learned: dict[str, Any] = {}
     if isinstance(asked.policy, SurePolicy) and isinstance(decider, SureDecider):
         told = explain(asked.policy, decider, snapshot)
-    wanted = decider.decide(snapshot) if told is None else told.wanted[None]
+        wanted = told.wanted[None]
+        learned = {"learned": _plain_explanation(told, snapshot.interval_s, names)}
+    else:
+        wanted = decider.decide(snapshot)
+    if isinstance(decider, CompactDecider):
+        learned = {"compact": _plain_compact(explain_compact(decider, snapshot), names)}
     chosen = opinion_of(asked.policy.name, snapshot, wanted)
-    names = [vertex.name for vertex in job.vertices]
     return {
         "policy": asked.policy.name,
         "job": asked.scenario.workload.name,
@@ -100,7 +108,7 @@ def _played(asked: Asked, decision: int) -> dict[str, Any]:
         **_situation(snapshot),
         "vertices": _vertices(snapshot, chosen, names),
         "chosen": _plain_opinion(chosen, snapshot.parallelism[0], names),
-        **({} if told is None else {"learned": _plain_explanation(told, snapshot.interval_s, names)}),
+        **learned,
         "others": [one.told(snapshot, names) for one in watching],
     }
 
@@ -259,6 +267,25 @@ def _plain_explanation(told: Explanation, interval_s: float, names: Sequence[str
             for name, row in zip(names, told.looks, strict=True)
         }
     return content
+
+
+def _plain_compact(told: CompactExplanation, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "commits": told.commits,
+        "aims_at": told.aims_at,
+        "limit": told.limit,
+        "saving": told.saving,
+        "saved": told.saved,
+        "vertices": {
+            name: {
+                "busy_subtasks": _number(told.needed[place]),
+                "goal": int(told.goal[place]),
+                "too_busy": bool(told.over[place]),
+            }
+            for place, name in enumerate(names)
+        },
+        "influences": [one._asdict() for one in told.influences],
+    }
 
 
 STREAM_EXPLAINER = Explainer(

@@ -12,6 +12,7 @@ __all__ = ["print_stream_decision"]
 
 MOST_CHOICES = 3
 MOST_INFLUENCES = 8
+COMPACT_PARTS = ("on_size", "on_limit", "on_saving")
 VERTEX_HEADS = (
     "vertex", "records/s", "busy", "backpressured", "queue full", "waiting", "complete", "parallelism",
     "wanted",
@@ -33,6 +34,8 @@ def print_stream_decision(content: Mapping[str, Any]) -> None:
             print(f"  {one['vertex']}: {one['wanted']} wanted, {one['allowed']} allowed: {reasons}")
     if "learned" in content:
         _print_learned(content["learned"], content["vertices"])
+    if "compact" in content:
+        _print_compact(content["compact"])
     rows = [[one["policy"], _wish_of_rule(one)] for one in content["others"]]
     print(f"\n{table_of(['rule', 'would want, had it watched this'], rows)}")
 
@@ -126,6 +129,36 @@ def _print_learned(learned: Mapping[str, Any], vertices: Sequence[Mapping[str, A
     if "looked_at" in learned:
         rows = [[name, *_look_cells(looks)] for name, looks in learned["looked_at"].items()]
         print(f"\n{table_of(['vertex', 'looked at itself, minutes ago', 'and at neighbours'], rows)}")
+
+
+def _print_compact(compact: Mapping[str, Any]) -> None:
+    saved = compact["saved"]
+    change = f"save {saved:.0%}" if saved >= 0 else f"take {-saved:.0%} more"
+    print(
+        f"\nIt sizes vertices for {compact['aims_at']:.0%} utilisation, scales up when one is about to be busier "
+        f"than {compact['limit']:.0%}, and down to save {compact['saving']:.0%} of all subtasks or more. "
+        f"Its goal would {change}: it {'commits' if compact['commits'] else 'holds'}."
+    )
+    rows = [
+        [name, _busy(one["busy_subtasks"]), str(one["goal"]), "yes" if one["too_busy"] else "no"]
+        for name, one in compact["vertices"].items()
+    ]
+    print(f"\n{table_of(['vertex', 'busy subtasks', 'goal', 'too busy'], rows)}")
+    rows = [
+        [one["fact"], f"{one['value']:+.2f}", *(_factor(one[name]) for name in COMPACT_PARTS)]
+        for one in compact["influences"][:MOST_INFLUENCES]
+    ]
+    heads = ["what moved it", "value", "subtasks given", "scaled up earlier", "saving asked for"]
+    print(f"\n{table_of(heads, rows)}")
+    print("Each against the fact being 0.")
+
+
+def _busy(subtasks: float | None) -> str:
+    return "unknown" if subtasks is None else f"{subtasks:.1f}"
+
+
+def _factor(factor: float) -> str:
+    return f"{factor - 1:+.1%}"
 
 
 def _commit(commit: Mapping[str, Any]) -> str:

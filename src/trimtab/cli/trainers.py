@@ -106,8 +106,9 @@ def trainer_of(wing: str, *, preset: str | None = None, resume: Path | None = No
         return _gpu_networks() if _asks_for_networks(preset, resume) else _gpu()
     if wing.startswith("dag"):
         return _dag_compact() if _asks_for_compact(preset, resume) else _dag()
-    make = {"stream": _stream, "pod": _pod}
-    return make[wing.partition("_")[0]]()
+    if wing.startswith("stream"):
+        return _stream_compact() if _asks_for_compact_stream(preset, resume) else _stream()
+    return _pod()
 
 
 # --- DAG scheduling --------------------------------------------------------------------------------
@@ -136,7 +137,8 @@ def _dag() -> Trainer:
 
 
 def _dag_compact() -> Trainer:
-    from trimtab.dag_scheduling.decima import compact_task, compact_training, task
+    from trimtab.dag_scheduling.decima import compact_task, task
+    from trimtab.dag_scheduling.decima.compact_training import COMPACT
     from trimtab.dag_scheduling.policies import find_bundle
 
     return Trainer(
@@ -144,14 +146,14 @@ def _dag_compact() -> Trainer:
         presets=Families((compact_task.PRESETS, task.PRESETS)),
         usual_preset="compact-tpch-batch",
         settings=compact_task.CompactSettings,
-        asked_for=compact_training.ASKED_FOR,
-        score_name=compact_training.SCORE,
+        asked_for=COMPACT.asked_for,
+        score_name=COMPACT.score,
         score_words="of its rule's cost on validation workloads",
         flags=("workload",),
         put_flags=_put_workload,
         check=compact_task.check_settings,
-        train=compact_training.train_compact,
-        save_bundle_of_run=compact_training.save_bundle_of_run,
+        train=COMPACT.train,
+        save_bundle_of_run=COMPACT.save_bundle_of_run,
         find_bundle=find_bundle,
         judge=_judge_dag,
     )
@@ -159,9 +161,10 @@ def _dag_compact() -> Trainer:
 
 def _asks_for_compact(preset: str | None, resume: Path | None) -> bool:
     """Whether the compact scheduler is meant, not the network."""
-    from trimtab.dag_scheduling.decima import compact_task, compact_training, task
+    from trimtab.dag_scheduling.decima import compact_task, task
+    from trimtab.dag_scheduling.decima.compact_training import COMPACT
 
-    compact = Asked(compact_task.PRESETS, compact_training.ASKED_FOR, compact_task.CompactSettings)
+    compact = Asked(compact_task.PRESETS, COMPACT.asked_for, compact_task.CompactSettings)
     return compact.meant(preset, resume, otherwise=task.DecimaSettings)
 
 
@@ -217,11 +220,11 @@ def _compare_command(course: CourseSettings, folder: Path, *, sweep: bool) -> st
 
 def _stream() -> Trainer:
     from trimtab.stream_autoscaling.policies import find_bundle
-    from trimtab.stream_autoscaling.sure import task, training
+    from trimtab.stream_autoscaling.sure import compact_task, task, training
 
     return Trainer(
         wing="stream",
-        presets=task.PRESETS,
+        presets=Families((task.PRESETS, compact_task.PRESETS)),
         usual_preset="sure",
         settings=task.SureSettings,
         asked_for=training.ASKED_FOR,
@@ -236,6 +239,47 @@ def _stream() -> Trainer:
         judge=_judge_stream,
         lessons_words="lessons for jobs of each size",
     )
+
+
+def _stream_compact() -> Trainer:
+    from trimtab.stream_autoscaling.policies import find_bundle
+    from trimtab.stream_autoscaling.sure import compact_task, task
+    from trimtab.stream_autoscaling.sure.compact_training import COMPACT
+
+    return Trainer(
+        wing="stream",
+        presets=Families((compact_task.PRESETS, task.PRESETS)),
+        usual_preset="sure-compact",
+        settings=compact_task.CompactSettings,
+        asked_for=COMPACT.asked_for,
+        score_name=COMPACT.score,
+        score_words="of its rule's cost on validation days",
+        flags=("job", "trace"),
+        put_flags=_put_course,
+        check=compact_task.check_settings,
+        train=COMPACT.train,
+        save_bundle_of_run=COMPACT.save_bundle_of_run,
+        find_bundle=find_bundle,
+        judge=_judge_compact_stream,
+    )
+
+
+def _asks_for_compact_stream(preset: str | None, resume: Path | None) -> bool:
+    """Whether the compact autoscaler is meant, not the network."""
+    from trimtab.stream_autoscaling.sure import compact_task, task
+    from trimtab.stream_autoscaling.sure.compact_training import COMPACT
+
+    compact = Asked(compact_task.PRESETS, COMPACT.asked_for, compact_task.CompactSettings)
+    return compact.meant(preset, resume, otherwise=task.SureSettings)
+
+
+def _put_course(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
+    """Own jobs or days take the place of all courses but the first."""
+    if not flags:
+        return {}
+    plain["courses"] = plain["courses"][:1]
+    written = _put_job_and_trace(plain["courses"][0], flags)
+    return {f"courses.0.{field}": flag for field, flag in written.items()}
 
 
 def _put_job_and_trace(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
@@ -262,13 +306,22 @@ def _check_stream(asked: Any) -> None:
 
 def _judge_stream(asked: Any, folder: Path) -> list[str]:
     """All jobs of the run in one comparison."""
-    words = ["trimtab", "compare", "stream/jobs", "--job", ",".join(asked.jobs)]
+    return [_compare_stream(asked.jobs, asked.trace, asked.deployment, folder)]
+
+
+def _judge_compact_stream(asked: Any, folder: Path) -> list[str]:
+    """All jobs of a course in one comparison."""
+    return [_compare_stream(one.jobs, one.trace, asked.deployment, folder) for one in asked.courses]
+
+
+def _compare_stream(jobs: Any, trace: Any, deployment: Any, folder: Path) -> str:
+    words = ["trimtab", "compare", "stream/jobs", "--job", ",".join(jobs)]
     words += ["--policies", f"oracle-static:tuned,hpa:tuned,ds2:tuned,flink:tuned,{folder}"]
-    if asked.trace.name != "clarknet-like":
-        words += ["--trace", asked.trace.name]
-    if asked.deployment.interval_s != 60:
-        words += ["--set", f"deployment.interval_s={asked.deployment.interval_s}"]
-    return [shlex.join(words)]
+    if trace.name != "clarknet-like":
+        words += ["--trace", trace.name]
+    if deployment.interval_s != 60:
+        words += ["--set", f"deployment.interval_s={deployment.interval_s}"]
+    return shlex.join(words)
 
 
 # --- pod autoscaling -------------------------------------------------------------------------------
@@ -326,7 +379,8 @@ def _judge_pod(asked: Any, folder: Path) -> list[str]:
 
 
 def _gpu() -> Trainer:
-    from trimtab.gpu_scheduling.das import network_task, task, training
+    from trimtab.gpu_scheduling.das import network_task, task
+    from trimtab.gpu_scheduling.das.training import DAS
     from trimtab.gpu_scheduling.policies import find_bundle
 
     return Trainer(
@@ -334,14 +388,14 @@ def _gpu() -> Trainer:
         presets=Families((task.PRESETS, network_task.PRESETS)),
         usual_preset="das-gang",
         settings=task.DasSettings,
-        asked_for=training.ASKED_FOR,
-        score_name=training.SCORE,
+        asked_for=DAS.asked_for,
+        score_name=DAS.score,
         score_words="of its rule's completion time and fee on validation workloads",
         flags=("workload",),
         put_flags=_put_jobs,
         check=task.check_settings,
-        train=training.train_das,
-        save_bundle_of_run=training.save_bundle_of_run,
+        train=DAS.train,
+        save_bundle_of_run=DAS.save_bundle_of_run,
         find_bundle=find_bundle,
         judge=_judge_gpu,
     )

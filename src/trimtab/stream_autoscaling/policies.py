@@ -49,7 +49,10 @@ POLICIES = PolicyBook(
         "reactive": f"{_RULES}.fixed:reactive",
         "static": f"{_RULES}.fixed:static",
     },
-    kinds={"sure": "trimtab.stream_autoscaling.sure.policy:SurePolicy"},
+    kinds={
+        "sure": "trimtab.stream_autoscaling.sure.policy:SurePolicy",
+        "sure-compact": "trimtab.stream_autoscaling.sure.compact:compact_policy",
+    },
     bundles=Path(str(files("trimtab.stream_autoscaling").joinpath("sure", "bundles"))),
     deciding="begin",
     example="ds2:target=0.8",

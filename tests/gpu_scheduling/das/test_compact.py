@@ -31,7 +31,7 @@ from trimtab.gpu_scheduling.das.scoring import (
     order_size,
 )
 from trimtab.gpu_scheduling.das.task import WORST, DasSettings, DasTask, check_settings
-from trimtab.gpu_scheduling.das.training import SCORE, train_das
+from trimtab.gpu_scheduling.das.training import DAS
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.problem import HOLD
 from trimtab.gpu_scheduling.simulator.simulator import Simulator
@@ -184,11 +184,11 @@ def settings(**changes) -> DasSettings:
 
 
 def test_training_leaves_a_bundle_that_plays(tmp_path):
-    where = train_das(
+    where = DAS.train(
         settings(), tmp_path / "run", name="mine", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)
     )
     bundle = load_bundle(where)
-    assert bundle.manifest["scores"][SCORE] > 0
+    assert bundle.manifest["scores"][DAS.score] > 0
     policy = make_policy(str(tmp_path / "run"))
     assert policy.name == str(tmp_path / "run")
     assert simulate(jobs(), policy, CLUSTER).metrics()["mean_jct_min"] > 0
@@ -204,6 +204,7 @@ def test_scores_are_over_the_rule_on_the_same_workloads():
     assert same[0] == same[1] != 0
 
 
+@pytest.mark.slow
 def test_numbers_with_which_jobs_displace_each_other_for_ever_count_as_bad():
     together = WorkloadSettings(jobs=60, arrivals="batch")
     settings = DasSettings(

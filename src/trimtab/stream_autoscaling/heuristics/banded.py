@@ -29,7 +29,7 @@ from trimtab.stream_autoscaling.heuristics.measures import (
 from trimtab.stream_autoscaling.heuristics.rule import Rule
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
 
-__all__ = ["BandedDecider", "Measured", "Weighed", "banded"]
+__all__ = ["Arrivals", "BandedDecider", "Measured", "Weighed", "banded", "enough", "useful"]
 
 _MOST_ROOM, _MOST_CATCHING_UP = 4.0, 1.0
 
@@ -148,8 +148,10 @@ class BandedDecider:
         needed, hurry, room = self.measure(snapshot) if measured is None else measured
         busy = needed * hurry[:, None]
         roomy = needed * np.maximum(hurry, room)[:, None]
-        over = np.any((busy > self._limit[:, None] * _useful(now, snapshot.graph)) & exists, axis=1)
-        up, down = (_enough(one / self._target[:, None], snapshot) for one in (busy, roomy))
+        up, down = (enough(one / self._target[:, None], snapshot) for one in (busy, roomy))
+        # Who has all it may have stays too busy: that is no reason to restart the others every minute.
+        full = busy > self._limit[:, None] * useful(now, snapshot.graph)
+        over = np.any(full & (up > now) & exists, axis=1)
         goal = np.where(over[:, None], np.maximum(up, np.minimum(down, now)), down)
         before, after = (np.where(exists, one, 0).sum(1) for one in (now, goal))
         saved = after <= (1 - self._saving) * before
@@ -159,7 +161,7 @@ class BandedDecider:
     def measure(self, snapshot: Snapshot) -> Measured:
         """What is needed."""
         graph, interval_s = snapshot.graph, snapshot.interval_s
-        came = _Arrivals(snapshot, max(self._recent_s, self._memory_s))
+        came = Arrivals(snapshot, max(self._recent_s, self._memory_s))
         seen = window(snapshot, min(self._window_s, interval_s * snapshot.samples.present.shape[1]))
         recent = intervals_in(self._recent_s, interval_s)
         rates = target_rates(came.by_source(recent), output_ratios(seen, graph))
@@ -174,7 +176,7 @@ class BandedDecider:
         return Measured(needed, hurry, np.clip(room, 1.0, _MOST_ROOM))
 
 
-class _Arrivals:
+class Arrivals:
     """What came for the sources in the last intervals, read or left waiting; S columns have a source."""
 
     def __init__(self, snapshot: Snapshot, span_s: float) -> None:
@@ -208,12 +210,30 @@ class _Arrivals:
         total = np.where(self._told[:, span], self._total[:, span], 0.0).sum(1)
         return total / np.maximum(number, 1)
 
+    def log_peak(self, count: int, rate: Floats) -> Floats:
+        """Logarithm of the highest mean over so many intervals against a rate, -1.5 to 1.5, [E].
+
+        0 where there are not as many. Spans lie end to end, the newest at the end.
+        """
+        begins = range(0, self._total.shape[1] - count + 1, count)
+        highest = np.max([self.all_sources(begin, count) for begin in begins], axis=0, initial=0.0)
+        some = (highest > 0) & (rate > 0)
+        ratio = np.where(some, highest, 1.0) / np.where(some, rate, 1.0)
+        return np.clip(np.log(ratio), -1.5, 1.5)
+
+    def noise(self, count: int) -> Floats:
+        """How much neighbouring ones of the last intervals differ, as a standard deviation of each, [E]."""
+        total, told = self._total[:, -count - 1 :], self._told[:, -count - 1 :]
+        both = told[:, 1:] & told[:, :-1]
+        squares = np.where(both, np.diff(total, axis=1), 0.0) ** 2
+        return np.sqrt(squares.sum(1) / np.maximum(both.sum(1), 1) / 2)
+
     def waiting(self) -> Floats:
         """Records that waited before all sources when each last reported, [E]."""
         return np.nan_to_num(self._waited).sum(1)
 
 
-def _useful(parallelism: Integers, graph: Graph) -> Floats:
+def useful(parallelism: Integers, graph: Graph) -> Floats:
     """How many subtasks are worth as much as these, of which the busiest has most key groups, [E, V].
 
     128 groups on 31 subtasks: five on the busiest, which is as good as 25.6 subtasks with equal shares.
@@ -223,7 +243,7 @@ def _useful(parallelism: Integers, graph: Graph) -> Floats:
     return np.where(groups > 0, groups / np.maximum(most, 1), parallelism)
 
 
-def _enough(needed: Floats, snapshot: Snapshot) -> Integers:
+def enough(needed: Floats, snapshot: Snapshot) -> Integers:
     """The least parallelism that is worth so many subtasks, within bounds; as it is where nobody knows."""
     groups = snapshot.graph.key_groups
     known = ~np.isnan(needed)

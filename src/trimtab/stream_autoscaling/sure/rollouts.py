@@ -43,6 +43,7 @@ from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.features import FeatureHistory, Seen
 from trimtab.stream_autoscaling.sure.looking_ahead import gains, returns
 from trimtab.stream_autoscaling.sure.network import FUTURE_FEATURES
+from trimtab.stream_autoscaling.workload.presets import stretch_of
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
 __all__ = ["FUTURE_S", "TRAINING_SEEDS", "Course", "RolloutEnvironment", "future_rates", "shards_of"]
@@ -310,15 +311,14 @@ class _Shard:
         The first may begin late, not end early: whoever plays a few hours only then meets all hours alike.
         """
         course = self._course
-        whole, interval_s = course.draw(job, seed), course.deployment.interval_s
-        span_s = min(course.span_s, whole.length_s)
-        free = int((whole.length_s - span_s) // interval_s)
-        begin_s = whole.start_s + interval_s * int(integers(split(seed, "span"), 0, high=free + 1))
+        interval_s = course.deployment.interval_s
+        stretch = stretch_of(course.draw(job, seed), course.span_s, interval_s, seed=seed)
         if self._staggered and self._number[place] == 0:
             share = float(uniform(split(self._seed, "stagger"), self._groups[place]))
-            kept_s = max(interval_s, interval_s * int(share * span_s // interval_s))
-            begin_s, span_s = begin_s + span_s - kept_s, kept_s
-        return whole.between(begin_s, begin_s + span_s)
+            kept_s = max(interval_s, interval_s * int(share * stretch.length_s // interval_s))
+            end_s = stretch.start_s + stretch.length_s
+            return stretch.between(end_s - kept_s, end_s)
+        return stretch
 
     def _begin(
         self, chosen: Flags, traces: list[RateTrace], seeds: list[int], factors: NDArray[np.float64]

@@ -32,6 +32,7 @@ __all__ = [
     "draw_trace",
     "find_trace",
     "mean_rate_of",
+    "stretch_of",
     "whole_days",
 ]
 
@@ -120,6 +121,18 @@ def draw_trace(settings: TraceSettings, job: Job, *, seed: int, part: Part | Non
     if settings.rate_spread:
         rate *= 1 + settings.rate_spread * (2 * float(uniform(split(seed, "rate"), 0)) - 1)
     return whole.scaled(rate).day(start, settings.days)
+
+
+def stretch_of(trace: RateTrace, span_s: float, interval_s: float, *, seed: int) -> RateTrace:
+    """A stretch of a trace that begins at a whole interval which belongs to the seed; all, if it is shorter.
+
+    >>> stretch_of(flat("2"), 3600, 60, seed=1).length_s
+    3600.0
+    """
+    span_s = min(span_s, trace.length_s)
+    free = int((trace.length_s - span_s) // interval_s)
+    begin_s = trace.start_s + interval_s * int(integers(split(seed, "span"), 0, high=free + 1))
+    return trace.between(begin_s, begin_s + span_s)
 
 
 def mean_rate_of(settings: TraceSettings, job: Job) -> float:

@@ -1,0 +1,309 @@
+"""The compact autoscaler: the rule `banded` with learned functions in place of its settings.
+
+What every vertex needs is measured as `banded` does. By how much more it is given, how busy a vertex may get
+before the job is scaled up, how much must be saved before it is scaled down, and how all that differs from
+vertex to vertex are exponentials of linear functions of a few facts: the trend of the last hour, its noise,
+the time of day, what waits, how long ago the job restarted. That is less than a hundred numbers, which
+evolution finds by playing whole days. All of it runs on numpy, for many jobs at once, and remembers nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.bundle import Bundle
+from trimtab.core.errors import BundleError
+from trimtab.stream_autoscaling.heuristics.banded import Arrivals, enough, useful
+from trimtab.stream_autoscaling.heuristics.measures import (
+    LEAST_BUSY,
+    Window,
+    intervals_in,
+    mean,
+    output_ratios,
+    target_rates,
+    true_rates,
+    window,
+)
+from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
+
+__all__ = ["FACTS", "KIND", "PARTS", "SIZE", "VERTEX_FACTS", "WING", "CompactDecider", "CompactPolicy"]
+__all__ += ["Factors", "Thought", "compact_bundle", "compact_policy", "first_numbers", "part", "widths"]
+
+WING, KIND = "stream_autoscaling", "sure-compact"
+
+FACTS = (
+    "usual",
+    "last 10 minutes against 30",
+    "last 3 minutes against 10",
+    "last 30 minutes against 60",
+    "busiest 10 minutes of the hour against 30",
+    "hour of day, sine",
+    "hour of day, cosine",
+    "half day, sine",
+    "half day, cosine",
+    "noise from minute to minute",
+    "mean parallelism",
+    "latency against the limit",
+    "minutes of records waiting",
+    "vertices",
+    "restarted within 15 minutes",
+    "restarted within 45 minutes",
+    "not restarted for an hour",
+)
+"""About the job as a whole at this moment; around -1 to 1, mostly logarithms."""
+VERTEX_FACTS = (
+    "is source",
+    "keyed",
+    "busy subtasks",
+    "place in the graph",
+    "input buffers full",
+    "needed against parallelism",
+    "variation of busy time",
+)
+PARTS = {
+    "size": len(FACTS),
+    "size when down": len(FACTS),
+    "limit": len(FACTS),
+    "saving": len(FACTS),
+    "size of a vertex": len(VERTEX_FACTS),
+    "limit of a vertex": len(VERTEX_FACTS),
+    "rounding": 2,
+    "catching up": 1,
+}
+"""How many numbers each part has; they lie one after the other."""
+SIZE = sum(PARTS.values())
+
+FIRST_TARGET, FIRST_LIMIT, FIRST_SAVING = 0.65, 0.85, 0.15
+FIRST_PATIENCE = 3.0
+"""Training starts at settings of `banded`. After a restart e to this power times as much must be saved."""
+LARGEST, LARGEST_OF_A_VERTEX = 6.0, 2.0
+"""Exponents stay within."""
+RECENT_S, WINDOW_S, HOUR_S, DAY_S = 1800.0, 900.0, 3600.0, 86_400.0
+CATCH_UP_S, MOST_CATCHING_UP = 300.0, 1.0
+USUAL_NOISE, USUAL_VERTICES = 0.25, 20.0
+LONG_AGO_S = 7200.0
+_TINY = 1e-9
+
+
+def part(name: str) -> slice:
+    """Where the numbers of a part lie.
+
+    >>> part("size"), part("catching up")
+    (slice(0, 17, None), slice(84, 85, None))
+    """
+    first = 0
+    for other, count in PARTS.items():
+        if other == name:
+            return slice(first, first + count)
+        first += count
+    raise KeyError(name)
+
+
+def first_numbers() -> Floats:
+    """Where training starts: close to `banded` with its usual settings.
+
+    >>> round(float(np.exp(-first_numbers()[part("size")][0])), 2)
+    0.65
+    """
+    numbers = np.zeros(SIZE)
+    numbers[part("size")][0] = -math.log(FIRST_TARGET)
+    numbers[part("limit")][0] = -math.log(FIRST_LIMIT)
+    numbers[part("saving")][0] = math.log(FIRST_SAVING)
+    numbers[part("saving")][FACTS.index("restarted within 45 minutes")] = FIRST_PATIENCE
+    return numbers
+
+
+def widths() -> Floats:
+    """How far each number may usefully move in training."""
+    width = np.full(SIZE, 0.1)
+    width[part("saving")] = 0.3
+    width[part("catching up")] = 0.4
+    width[part("size")][0] = 0.05
+    width[part("limit")][0] = 0.07
+    return width
+
+
+class Factors(NamedTuple):
+    """What the learned functions say of each job, [E]."""
+
+    size: Floats  # subtasks given for each that would be busy all the time
+    down: Floats  # times so much where the job is not too busy
+    limit: Floats  # a vertex is too busy if so many subtasks for each busy one are more than it has
+    saving: Floats  # share of all subtasks that must be saved to scale down
+
+
+class Thought(NamedTuple):
+    """One decision, and what it was made of."""
+
+    needed: Floats  # [E, V]: subtasks that would be busy all the time at present rates; NaN: nobody knows
+    facts: Floats  # [E, facts]
+    vertex_facts: Floats  # [E, V, facts of a vertex]
+    factors: Factors
+    over: Flags  # [E, V]: too busy, and may have more
+    goal: Integers  # [E, V]: where to go if committed
+    commits: Flags  # [E]
+
+
+class CompactPolicy:
+    """Learned numbers as a policy.
+
+    >>> CompactPolicy("mine", first_numbers()).name
+    'mine'
+    """
+
+    def __init__(self, name: str, numbers: Floats) -> None:
+        self.name = name
+        self.numbers = np.asarray(numbers, np.float64)
+
+    def begin(self, graph: Graph) -> CompactDecider:
+        return CompactDecider(graph, self.numbers)
+
+
+class CompactDecider:
+    """Learned numbers at work; every job may have a row of its own, [E, numbers]."""
+
+    def __init__(self, graph: Graph, numbers: Floats) -> None:
+        size, vertices = graph.exists.shape
+        numbers = np.broadcast_to(numbers, (size, SIZE))
+        self._parts = {name: numbers[:, part(name)] for name in PARTS}
+        self._count = np.maximum(graph.exists.sum(1), 1)
+        self._place = np.arange(vertices) / self._count[:, None]
+
+    def decide(self, snapshot: Snapshot) -> Integers:
+        found = self.think(snapshot)
+        return np.where(found.commits[:, None], found.goal, snapshot.parallelism)
+
+    def think(self, snapshot: Snapshot) -> Thought:
+        """A decision with all that it rests on."""
+        graph, now, exists = snapshot.graph, snapshot.parallelism, snapshot.graph.exists
+        came = Arrivals(snapshot, HOUR_S)
+        seen = window(snapshot, min(WINDOW_S, snapshot.interval_s * snapshot.samples.present.shape[1]))
+        recent = intervals_in(RECENT_S, snapshot.interval_s)
+        rates = target_rates(came.by_source(recent), output_ratios(seen, graph))
+        needed = np.where(rates == 0, 0.0, rates / true_rates(seen))
+        rate = came.all_sources(0, recent)
+        minutes_waiting = _over(came.waiting(), rate, 0.0) / 60.0
+        facts = self._facts(snapshot, came, rate, minutes_waiting)
+        factors = self.factors(facts)
+        vertex_facts = self._vertex_facts(snapshot, seen, needed, factors.size)
+        of_size, of_limit = (
+            np.exp(_within((vertex_facts * self._parts[name][:, None]).sum(2), LARGEST_OF_A_VERTEX))
+            for name in ("size of a vertex", "limit of a vertex")
+        )
+        catch_up_s = CATCH_UP_S * np.exp(self._parts["catching up"][:, 0])
+        hurry = 1 + np.minimum(60.0 * minutes_waiting / catch_up_s, MOST_CATCHING_UP)
+        busy = needed * hurry[:, None]
+        sized = busy * factors.size[:, None] * of_size
+        up, down = (self._rounded(one, snapshot) for one in (sized, sized * factors.down[:, None]))
+        over: Flags = (busy * factors.limit[:, None] * of_limit > useful(now, graph)) & (up > now) & exists
+        any_over = np.any(over, axis=1)
+        goal = np.where(any_over[:, None], np.maximum(up, np.minimum(down, now)), down)
+        before, after = (np.where(exists, one, 0).sum(1) for one in (now, goal))
+        saves = 1 - after / np.maximum(before, 1) >= factors.saving
+        return Thought(needed, facts, vertex_facts, factors, over, goal, any_over | saves)
+
+    def factors(self, facts: Floats) -> Factors:
+        """What the learned functions make of some facts, [E, facts]."""
+        names = ("size", "size when down", "limit", "saving")
+        return Factors(*(np.exp(_within((facts * self._parts[name]).sum(1), LARGEST)) for name in names))
+
+    def _rounded(self, subtasks: Floats, snapshot: Snapshot) -> Integers:
+        """Whole subtasks; a learned part of one may be missing."""
+        less, less_if_few = self._parts["rounding"].T[:, :, None]
+        short = subtasks - (less + less_if_few / np.maximum(subtasks, 1.0))
+        return enough(np.maximum(short, 1e-3), snapshot)
+
+    def _facts(self, snapshot: Snapshot, came: Arrivals, rate: Floats, minutes_waiting: Floats) -> Floats:
+        def count(minutes: float) -> int:
+            return intervals_in(60.0 * minutes, snapshot.interval_s)
+
+        mean_of = {minutes: came.all_sources(0, count(minutes)) for minutes in (3, 10, 30, 60)}
+        day = 2 * np.pi * (snapshot.now_s % DAY_S) / DAY_S
+        parallelism = np.where(snapshot.graph.exists, snapshot.parallelism, 0).sum(1) / self._count
+        latency = np.nan_to_num(snapshot.samples.latency_s[:, -1]) / snapshot.slo_s
+        since_s = np.minimum(snapshot.since_rescale_s, LONG_AGO_S)
+        some = rate > 0
+        columns = (
+            np.ones(len(rate)),
+            np.where(some, _log_ratio(mean_of[10], mean_of[30]), 0.0),
+            np.where(some, _log_ratio(mean_of[3], mean_of[10]), 0.0),
+            np.where(some, _log_ratio(mean_of[30], mean_of[60]), 0.0),
+            np.where(some, came.log_peak(count(10), rate), 0.0),
+            np.sin(day),
+            np.cos(day),
+            np.sin(2 * day),
+            np.cos(2 * day),
+            np.clip(_over(came.noise(count(30)), rate, USUAL_NOISE) / USUAL_NOISE - 1, -1, 1),
+            np.log2(np.maximum(parallelism, 1)) / 2 - 1,
+            np.clip(latency, 0, 2),
+            np.clip(minutes_waiting, 0, 2),
+            np.log(self._count / USUAL_VERTICES),
+            np.clip(1 - since_s / 900, 0, 1),
+            np.clip(1 - since_s / 2700, 0, 1),
+            np.clip(since_s / 3600 - 0.75, 0, 1),
+        )
+        return np.stack(columns, axis=1)
+
+    def _vertex_facts(self, snapshot: Snapshot, seen: Window, needed: Floats, size: Floats) -> Floats:
+        graph, known = snapshot.graph, np.nan_to_num(needed)
+        wanted = np.maximum(known, 0.05) * size[:, None]
+        columns = (
+            np.where(graph.is_source, 1.0, 0.0),
+            np.where(graph.key_groups > 0, 1.0, 0.0),
+            np.log2(known + 0.5) / 3,
+            self._place,
+            snapshot.samples.queue_fill[:, -1],
+            np.clip(np.log(wanted / np.maximum(snapshot.parallelism, 1)), -1, 1),
+            _variation(seen),
+        )
+        return np.stack([np.broadcast_to(one, known.shape) for one in columns], axis=2)
+
+
+def _within(exponents: Floats, largest: float) -> Floats:
+    return np.clip(exponents, -largest, largest)
+
+
+def _over(part: Floats, whole: Floats, otherwise: float) -> Floats:
+    some = whole > 0
+    return np.where(some, part / np.where(some, whole, 1.0), otherwise)
+
+
+def _log_ratio(one: Floats, other: Floats) -> Floats:
+    return np.clip(np.log(np.maximum(one, _TINY) / np.maximum(other, _TINY)), -1.5, 1.5)
+
+
+def _variation(seen: Window) -> Floats:
+    """How much busy time varies from interval to interval, -1 to 1; 0 where nobody knows, [E, V]."""
+    busy = np.maximum(seen.samples.busy, LEAST_BUSY)
+    middle = mean(busy, seen.counts)
+    spread = np.sqrt(np.maximum(mean(busy**2, seen.counts) - middle**2, 0.0))
+    told = np.clip(spread / middle / USUAL_NOISE - 1, -1, 1)
+    return np.where(seen.counts.sum(1) > 1, told, 0.0)
+
+
+def compact_bundle(
+    name: str, numbers: NDArray[Any], *, trained: Mapping[str, Any], scores: Mapping[str, Any]
+) -> Bundle:
+    """A bundle of learned numbers."""
+    manifest = {
+        "settings": {},
+        "features": {"job": list(FACTS), "vertex": list(VERTEX_FACTS)},
+        "trained": dict(trained),
+        "scores": dict(scores),
+    }
+    return Bundle(name, WING, KIND, manifest, {"numbers": np.asarray(numbers, np.float64)})
+
+
+def compact_policy(bundle: Bundle) -> CompactPolicy:
+    """The policy of a bundle, or a line that says why it cannot be played."""
+    if bundle.manifest["features"] != {"job": list(FACTS), "vertex": list(VERTEX_FACTS)}:
+        raise BundleError(f"{bundle.name}: it sees other facts than this version; train it again")
+    numbers = bundle.tensors.get("numbers")
+    if numbers is None or numbers.shape != (SIZE,):
+        raise BundleError(f"{bundle.name}: its numbers are not those of its facts; copy it again")
+    return CompactPolicy(bundle.name, numbers)

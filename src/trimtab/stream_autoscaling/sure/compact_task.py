@@ -1,0 +1,240 @@
+"""What the compact autoscaler practises: stretches of days, many sets of numbers on the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trimtab.core.bundle import Bundle
+from trimtab.core.errors import SettingsError
+from trimtab.core.randomness import split
+from trimtab.core.settings import Field, Presets, Settings
+from trimtab.learning.evolution import EvolutionSettings, Playing
+from trimtab.rates.parts import Part
+from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.policies import make_policy
+from trimtab.stream_autoscaling.problem import Floats, StreamPolicy
+from trimtab.stream_autoscaling.simulator.simulator import Foreknowing, StreamSimulator
+from trimtab.stream_autoscaling.sure.compact import CompactPolicy, compact_policy, first_numbers, widths
+from trimtab.stream_autoscaling.workload.jobs import make_job
+from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace, stretch_of
+
+__all__ = ["PRESETS", "CompactCourse", "CompactSettings", "CompactTask", "check_settings"]
+
+TOGETHER = 16
+"""Sets of numbers that one process plays side by side."""
+TRAINING_SEEDS = 1_000_000
+VALIDATION_SEED = 900_000
+
+
+class CompactCourse(Settings):
+    """Jobs under one kind of load."""
+
+    jobs: tuple[str, ...] = Field(default=("small-1",), min_length=1, description="Jobs by name or file.")
+    jobs_at_once: int = Field(
+        default=0, ge=0, le=1000, description="So many of them in each iteration, by turns; 0: all."
+    )
+    trace: TraceSettings = Field(default=TraceSettings(), description="What arrives.")
+    stretches: int = Field(default=2, ge=1, le=1000, description="Stretches of each job in an iteration.")
+    hours: float = Field(default=12.0, gt=0, le=24 * 366, description="Length of a stretch.")
+    weight: float = Field(default=1.0, gt=0, le=100, description="What a per cent of a job counts.")
+
+
+class CompactSettings(Settings):
+    """Everything a training run of the compact autoscaler can be told.
+
+    >>> CompactSettings().rule
+    'banded'
+    """
+
+    courses: tuple[CompactCourse, ...] = Field(
+        default=(CompactCourse(),), min_length=1, description="What is practised, side by side."
+    )
+    deployment: Deployment = Field(default=Deployment(), description="Where the jobs run, and what is good.")
+    practice_substep_ms: int = Field(
+        default=2000,
+        ge=10,
+        le=60_000,
+        description="Time step of the fluid in practice, not in validation.",
+    )
+    rule: str = Field(
+        default="banded", min_length=1, description="Rule that validation scores are measured against."
+    )
+    validation: int = Field(default=4, ge=1, le=1000, description="Validation days of each job and course.")
+    workers: int = Field(default=0, ge=0, le=1024, description="Processes that play; 0: one for each core.")
+    training: EvolutionSettings = Field(
+        default=EvolutionSettings(), description="How the numbers are searched for."
+    )
+
+    @property
+    def practice(self) -> Deployment:
+        """Where stretches are practised."""
+        return Deployment.model_validate(
+            self.deployment.model_dump() | {"substep_ms": self.practice_substep_ms}
+        )
+
+
+PRESETS = Presets("trimtab.stream_autoscaling.sure", CompactSettings, "compact_presets")
+
+
+def check_settings(settings: CompactSettings) -> None:
+    """Refuse early what cannot work."""
+    if isinstance(make_policy(settings.rule), Foreknowing):
+        raise SettingsError(
+            f"rule = {settings.rule!r} knows what will come; take one that could run, such as banded"
+        )
+    interval_s = settings.deployment.interval_s
+    if (1000 * interval_s) % settings.practice_substep_ms:
+        raise SettingsError(
+            f"practice_substep_ms = {settings.practice_substep_ms} does not divide deployment.interval_s = "
+            f"{interval_s}; choose a divisor"
+        )
+    for number, course in enumerate(settings.courses):
+        for name in course.jobs:
+            draw_trace(course.trace, make_job(name), seed=0, part="validation")
+        if 3600 * course.hours < interval_s:
+            raise SettingsError(
+                f"courses.{number}.hours = {course.hours:g} is less than an interval of {interval_s} s; "
+                "raise it"
+            )
+
+
+class _Ground(NamedTuple):
+    """One job under one load, and the seeds it is played with."""
+
+    job: str
+    trace: TraceSettings
+    seeds: tuple[int, ...]
+    weight: float
+
+
+class _Play(NamedTuple):
+    """What one process plays: every policy on the same stretches."""
+
+    ground: _Ground
+    deployment: Deployment
+    part: Part
+    hours: float | None
+    """Length of a stretch; None: whole days."""
+    policies: Sequence[StreamPolicy]
+
+
+class CompactTask:
+    """Satisfies `trimtab.learning.evolution.EvolutionTask`."""
+
+    def __init__(self, settings: CompactSettings, *, start: Bundle | None = None) -> None:
+        check_settings(settings)
+        self.settings = settings
+        self.decisions = 0
+        self.widths = widths()
+        self.start = first_numbers() if start is None else compact_policy(start).numbers
+        self._playing = Playing(settings.workers)
+
+    def trial(self, candidates: Floats, iteration: int) -> Floats:
+        """Weighted mean of the logarithm of each job's cost, by candidate."""
+        grounds = [
+            (course, one) for course in self.settings.courses for one in self._drawn(course, iteration)
+        ]
+        chunks = [candidates[first : first + TOGETHER] for first in range(0, len(candidates), TOGETHER)]
+        plays = [
+            _Play(
+                ground,
+                self.settings.practice,
+                "training",
+                course.hours,
+                [CompactPolicy("candidate", row) for row in chunk],
+            )
+            for course, ground in grounds
+            for chunk in chunks
+        ]
+        costs = self._costs(plays).reshape(len(grounds), len(candidates))
+        return np.average(np.log(costs), axis=0, weights=[ground.weight for _, ground in grounds])
+
+    def score(self, numbers: Floats) -> dict[str, float]:
+        ratios = self._validated(CompactPolicy("candidate", numbers)) / self._rule_costs
+        weights = [ground.weight for ground in self._validation]
+        found = {"score": float(np.exp(np.average(np.log(ratios), weights=weights)))}
+        return found | {
+            f"{ground.job} {ground.trace.name}": float(ratio)
+            for ground, ratio in zip(self._validation, ratios, strict=True)
+        }
+
+    def described(self) -> dict[str, Any]:
+        """The first course is what `trimtab explain` shows."""
+        first = self.settings.courses[0]
+        ground = {"jobs": first.jobs, "trace": first.trace.model_dump(mode="json")}
+        return ground | self.settings.model_dump(mode="json")
+
+    def _drawn(self, course: CompactCourse, iteration: int) -> Iterable[_Ground]:
+        """The jobs of an iteration, each with seeds that no other iteration or course has."""
+        at_once = course.jobs_at_once or len(course.jobs)
+        for turn in range(iteration * at_once, (iteration + 1) * at_once):
+            name = course.jobs[turn % len(course.jobs)]
+            luck = split(self.settings.training.seed, name, course.trace.name, turn)
+            seeds = tuple(split(luck, number) % TRAINING_SEEDS for number in range(course.stretches))
+            yield _Ground(name, course.trace, seeds, course.weight)
+
+    @cached_property
+    def _validation(self) -> list[_Ground]:
+        seeds = tuple(range(VALIDATION_SEED, VALIDATION_SEED + self.settings.validation))
+        return [
+            _Ground(name, course.trace, seeds, course.weight)
+            for course in self.settings.courses
+            for name in course.jobs
+        ]
+
+    @cached_property
+    def _rule_costs(self) -> Floats:
+        return self._validated(make_policy(self.settings.rule))
+
+    def _validated(self, policy: StreamPolicy) -> Floats:
+        """Cost of whole validation days, by ground."""
+        plays = [
+            _Play(ground, self.settings.deployment, "validation", None, [policy])
+            for ground in self._validation
+        ]
+        return self._costs(plays)
+
+    def _costs(self, plays: Sequence[_Play]) -> Floats:
+        """Mean cost of each policy of each play, one after the other."""
+        played = self._playing(_played, plays)
+        self.decisions += sum(decisions for _, decisions in played)
+        return np.concatenate([costs for costs, _ in played])
+
+
+def _played(play: _Play) -> tuple[Floats, int]:
+    """What the stretches cost an interval under each policy, on average; decisions made."""
+    ground, deployment = play.ground, play.deployment
+    job = make_job(ground.job)
+    traces = [draw_trace(ground.trace, job, seed=seed, part=play.part) for seed in ground.seeds]
+    if play.hours is not None:
+        span_s, interval_s = 3600 * play.hours, float(deployment.interval_s)
+        traces = [
+            stretch_of(trace, span_s, interval_s, seed=seed)
+            for trace, seed in zip(traces, ground.seeds, strict=True)
+        ]
+    each, policies = len(traces), play.policies
+    simulator = StreamSimulator(
+        [job] * (each * len(policies)),
+        traces * len(policies),
+        deployment,
+        seeds=list(ground.seeds) * len(policies),
+    )
+    decider = _together(policies, each).begin(simulator.graph)
+    total = np.zeros(simulator.size)
+    while not simulator.ended.all():
+        total += simulator.step(decider.decide(simulator.snapshot())).rewards
+    intervals = np.array([trace.length_s // deployment.interval_s for trace in simulator.traces])
+    costs = 1 - deployment.objective.latency_weight - total / intervals
+    return costs.reshape(len(policies), each).mean(1), int(intervals.sum())
+
+
+def _together(policies: Sequence[StreamPolicy], each: int) -> StreamPolicy:
+    """Several sets of numbers as one policy, with so many jobs each."""
+    if len(policies) == 1:
+        return policies[0]
+    rows = [one.numbers for one in policies if isinstance(one, CompactPolicy)]
+    return CompactPolicy("candidates", np.repeat(rows, each, axis=0))

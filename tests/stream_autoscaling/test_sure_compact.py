@@ -1,0 +1,272 @@
+"""The compact autoscaler: where it starts, what it sees, what it may do, and how it is trained."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from tests.stream_autoscaling.snapshots import chain_graph, snapshot_of
+from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapshot
+
+from trimtab.core.bundle import load_bundle
+from trimtab.core.errors import BundleError, SettingsError
+from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, banded
+from trimtab.stream_autoscaling.policies import make_policy
+from trimtab.stream_autoscaling.problem import Snapshot, allowed
+from trimtab.stream_autoscaling.sure.compact import (
+    FACTS,
+    SIZE,
+    VERTEX_FACTS,
+    CompactDecider,
+    CompactPolicy,
+    compact_bundle,
+    compact_policy,
+    first_numbers,
+    part,
+    widths,
+)
+from trimtab.stream_autoscaling.sure.compact_explaining import explain_compact
+from trimtab.stream_autoscaling.sure.compact_task import CompactCourse, CompactSettings, CompactTask
+from trimtab.stream_autoscaling.sure.compact_training import COMPACT
+from trimtab.stream_autoscaling.workload.presets import TraceSettings
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+# 300 records/s, of which a subtask of the second vertex does 100/s: three are busy.
+BUSY = {"records_in": [300.0, 300.0], "records_out": [300.0, 0.0], "busy": [0.3, 0.75]}
+
+
+def rested(random: np.random.Generator, sizes: list[int]) -> Snapshot:
+    """A random moment; nothing was restarted, so patience plays no part."""
+    graph = random_graph(random, sizes)
+    return random_snapshot(random, graph, history=60, seen=60, since_rescale_s=np.full(len(sizes), np.inf))
+
+
+def test_training_starts_at_the_rule() -> None:
+    random = np.random.default_rng(1)
+    commits = 0
+    for _ in range(30):
+        snapshot = rested(random, [3, 9, 14])
+        rule = BandedDecider(snapshot.graph, banded().values)
+        expected = rule.decide(snapshot)
+        found = CompactDecider(snapshot.graph, first_numbers()).decide(snapshot)
+        np.testing.assert_array_equal(found, expected)
+        commits += int((expected != snapshot.parallelism).any(1).sum())
+    assert commits > 30
+
+
+def test_facts_of_a_job_by_hand() -> None:
+    """300/s for an hour, but twice as much for three minutes; at six in the morning; two seconds late."""
+    came = np.full((1, 60, 2), [300.0, 300.0])
+    came[:, -3:, 0] = 600.0
+    snapshot = snapshot_of(
+        chain_graph(2),
+        history=60,
+        parallelism=[4, 4],
+        now_s=6 * 3600.0,
+        latency_s=2.0,
+        since_rescale_s=450.0,
+        pending=[9900.0, 0.0],
+        **{**BUSY, "records_in": came},
+    )
+    found = CompactDecider(snapshot.graph, first_numbers()).think(snapshot)
+    facts = dict(zip(FACTS, found.facts[0].tolist(), strict=True))
+    ten, thirty, sixty = 390.0, 330.0, (56 * 300 + 3 * 600) / 59
+    assert facts == pytest.approx(
+        {
+            "usual": 1.0,
+            "last 10 minutes against 30": np.log(ten / thirty),
+            "last 3 minutes against 10": np.log(600 / ten),
+            "last 30 minutes against 60": np.log(thirty / sixty),
+            "busiest 10 minutes of the hour against 30": np.log(ten / thirty),
+            "hour of day, sine": 1.0,
+            "hour of day, cosine": 0.0,
+            "half day, sine": 0.0,
+            "half day, cosine": -1.0,
+            # One step of 300 among thirty differences, as a deviation of each of the two.
+            "noise from minute to minute": 300 / np.sqrt(60) / thirty / 0.25 - 1,
+            "mean parallelism": 0.0,
+            "latency against the limit": 0.4,
+            "minutes of records waiting": 0.5,
+            "vertices": np.log(2 / 20),
+            "restarted within 15 minutes": 0.5,
+            "restarted within 45 minutes": 1 - 450 / 2700,
+            "not restarted for an hour": 0.0,
+        },
+        abs=1e-9,
+    )
+
+
+def test_facts_of_a_vertex_by_hand() -> None:
+    busy = np.full((1, 60, 2), [0.3, 0.5])
+    busy[:, ::2, 1] = 1.0
+    snapshot = snapshot_of(
+        chain_graph(2, key_groups=[0, 128]),
+        history=60,
+        parallelism=[1, 4],
+        queue_fill=[0.0, 0.25],
+        **{**BUSY, "busy": busy},
+    )
+    found = CompactDecider(snapshot.graph, first_numbers()).think(snapshot)
+    assert found.needed[0, 1] == pytest.approx(4 * (8 * 0.5 + 7 * 1.0) / 15, rel=0.05)
+    told = dict(zip(VERTEX_FACTS, found.vertex_facts[0, 1].tolist(), strict=True))
+    needed = found.needed[0, 1]
+    window = busy[0, -15:, 1]
+    assert told == pytest.approx(
+        {
+            "is source": 0.0,
+            "keyed": 1.0,
+            "busy subtasks": np.log2(needed + 0.5) / 3,
+            "place in the graph": 0.5,
+            "input buffers full": 0.25,
+            "needed against parallelism": np.log(needed / 0.65 / 4),
+            "variation of busy time": min(window.std() / window.mean() / 0.25 - 1, 1),
+        }
+    )
+
+
+def test_every_job_may_have_numbers_of_its_own() -> None:
+    random = np.random.default_rng(2)
+    rows = first_numbers() + 2 * widths() * random.standard_normal((3, SIZE))
+    snapshot = rested(random, [5, 8, 11])
+    together = CompactDecider(snapshot.graph, rows).decide(snapshot)
+    for job in range(3):
+        alone = CompactDecider(snapshot.graph, rows[job]).decide(snapshot)
+        np.testing.assert_array_equal(together[job], alone[job])
+    assert (together != snapshot.parallelism).any()
+
+
+def test_with_whatever_numbers_it_stays_within_bounds_and_leaves_alone_what_nobody_knows() -> None:
+    random = np.random.default_rng(3)
+    for seen in (0, 1, 5, 60):
+        graph = random_graph(random, [4, 9, 13])
+        snapshot = random_snapshot(random, graph, history=60, seen=seen)
+        rows = first_numbers() + 20 * widths() * random.standard_normal((3, SIZE))
+        decider = CompactDecider(graph, rows)
+        wanted, found = decider.decide(snapshot), decider.think(snapshot)
+        real = graph.exists
+        assert (wanted[real] >= graph.least[real]).all() and (wanted[real] <= graph.most[real]).all()
+        unknown = real & np.isnan(found.needed)
+        assert (wanted[unknown] == snapshot.parallelism[unknown]).all()
+        assert (allowed(snapshot, wanted)[real] >= 1).all()
+        if seen == 0:
+            assert (wanted == snapshot.parallelism).all()
+
+
+@pytest.mark.parametrize("rule", ["banded", "compact"])
+def test_who_has_all_it_may_have_does_not_restart_the_others(rule: str) -> None:
+    """All eight subtasks of the second are busy, and it may not have nine; the first could do with two."""
+    graph = chain_graph(2, most=8)
+    snapshot = snapshot_of(
+        graph,
+        history=60,
+        parallelism=[3, 8],
+        records_in=[1200.0, 1200.0],
+        records_out=[1200.0, 0.0],
+        busy=[0.4, 1.0],
+    )
+    policy = make_policy("banded") if rule == "banded" else CompactPolicy("compact", first_numbers())
+    assert policy.begin(graph).decide(snapshot)[0].tolist() == [3, 8]
+    free = snapshot._replace(graph=chain_graph(2, most=16))
+    assert policy.begin(free.graph).decide(free)[0].tolist() == [2, 13]
+
+
+def test_rounding_may_leave_a_part_of_a_subtask_out() -> None:
+    """Three busy subtasks at 65 % are 4.6: five, or four with 0.7 less."""
+    snapshot = snapshot_of(chain_graph(2), history=60, parallelism=[1, 8], **{**BUSY, "busy": [0.3, 0.375]})
+    numbers = first_numbers()
+    numbers[part("saving")] = 0.0
+    numbers[part("saving")][0] = np.log(0.01)
+    assert CompactDecider(snapshot.graph, numbers).decide(snapshot)[0].tolist() == [1, 5]
+    numbers[part("rounding")] = (0.7, 0.0)
+    assert CompactDecider(snapshot.graph, numbers).decide(snapshot)[0].tolist() == [1, 4]
+
+
+def test_an_explanation_says_what_was_decided_and_what_moved_it() -> None:
+    snapshot = snapshot_of(
+        chain_graph(2),
+        history=60,
+        parallelism=[1, 4],
+        since_rescale_s=1350.0,
+        **{**BUSY, "busy": [0.3, 0.75]},
+    )
+    numbers = first_numbers()
+    numbers[part("size")][FACTS.index("not restarted for an hour")] = 0.5
+    decider = CompactDecider(snapshot.graph, numbers)
+    told = explain_compact(decider, snapshot)
+    assert told.wanted.tolist() == decider.decide(snapshot)[0].tolist() == [1, 4]
+    assert (told.aims_at, told.limit) == pytest.approx((0.65, 0.85))
+    assert told.saving == pytest.approx(0.15 * np.exp(1.5)) and told.saved == pytest.approx(-0.2)
+    assert not told.commits and told.goal.tolist() == [1, 5]
+    first = told.influences[0]
+    assert first.fact == "restarted within 45 minutes"
+    assert (first.on_size, first.on_saving) == pytest.approx((1.0, np.exp(1.5)))
+
+
+def small_settings(**changes) -> CompactSettings:
+    course = CompactCourse(jobs=("linear:2",), stretches=2, hours=0.25, trace=TraceSettings(name="sine"))
+    training = {"iterations": 2, "pairs": 2, "validate_every": 1, "checkpoint_every": 1}
+    whole = {"courses": (course,), "validation": 1, "workers": 1, "training": training, **changes}
+    return CompactSettings.model_validate(whole)
+
+
+def test_a_trial_is_the_same_for_the_same_iteration_and_differs_between_them() -> None:
+    task = CompactTask(small_settings())
+    rows = np.stack([first_numbers(), first_numbers() + 3 * widths()])
+    first, again, later = (task.trial(rows, iteration) for iteration in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert first[0] != first[1] and (first != later).all()
+    assert task.decisions == 3 * 2 * 2 * 15
+    swapped = task.trial(rows[::-1], 0)
+    np.testing.assert_allclose(swapped, first[::-1])
+
+
+def test_jobs_of_a_course_take_turns() -> None:
+    course = CompactCourse(jobs=("linear:2", "linear:3", "linear:4"), jobs_at_once=2, stretches=1)
+    task = CompactTask(small_settings(courses=(course,)))
+    played = [[one.job for one in task._drawn(course, iteration)] for iteration in range(3)]
+    assert played == [["linear:2", "linear:3"], ["linear:4", "linear:2"], ["linear:3", "linear:4"]]
+    seeds = [seed for iteration in range(6) for one in task._drawn(course, iteration) for seed in one.seeds]
+    assert len(set(seeds)) == len(seeds)
+
+
+def clock() -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.slow
+def test_a_run_leaves_a_bundle_that_plays_and_can_be_gone_on_from(tmp_path) -> None:
+    settings = small_settings()
+    bundle = load_bundle(COMPACT.train(settings, tmp_path / "run", name="mine", clock=clock))
+    policy = compact_policy(bundle)
+    assert policy.name == "mine" and policy.numbers.shape == (SIZE,)
+    assert bundle.manifest["trained"]["jobs"] == ["linear:2"] and COMPACT.score in bundle.manifest["scores"]
+    assert make_policy(str(tmp_path / "run" / "bundle")).begin is not None
+    task = CompactTask(settings, start=bundle)
+    np.testing.assert_array_equal(task.start, policy.numbers)
+
+
+def test_bundles_of_other_versions_are_refused() -> None:
+    other = compact_bundle("mine", np.zeros(SIZE - 1), trained={}, scores={})
+    with pytest.raises(BundleError, match="mine: its numbers are not those of its facts"):
+        compact_policy(other)
+    other.manifest["features"]["job"].pop()
+    with pytest.raises(BundleError, match="mine: it sees other facts than this version"):
+        compact_policy(other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rule": "oracle-static"}, "rule = 'oracle-static' knows what will come"),
+        (
+            {"practice_substep_ms": 7000},
+            "practice_substep_ms = 7000 does not divide deployment.interval_s = 60",
+        ),
+        ({"courses": [{"hours": 0.01}]}, "courses.0.hours = 0.01 is less than an interval of 60 s"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes, told) -> None:
+    with pytest.raises(SettingsError, match=told):
+        CompactTask(small_settings(**changes))
