@@ -1,8 +1,9 @@
 """`make bench-decima-rollouts`: decisions per second while experience is gathered, without looking ahead.
 
-A network that has learned nothing yet plays 20 TPC-H jobs on 50 executors; one lane of environments is
-stepped while the device thinks about the other. On a GPU the bar is half a million; a CPU alone has none.
-`make bench-decima-rollouts ARGS="4096 16"`: 4,096 environments a lane, 16 threads.
+A network that has learned nothing yet plays 20 TPC-H jobs on 50 executors; lanes of environments are stepped
+while the device thinks about the others. On a GPU several numbers of lanes and environments are tried, and
+the bar for the best of them is half a million; a CPU alone has none.
+`make bench-decima-rollouts ARGS="3 4096 16"`: three lanes of 4,096 environments, 16 threads.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from benchmarks.results import at_least
 from trimtab.dag_scheduling.decima.task import CourseSettings, DecimaSettings, DecimaTask
 from trimtab.learning.rollouts import collect, compiled
 
-HORIZON = 16
+HORIZON = 32
 REPEATS = 5
+ON_GPU = ((2, 8192, 16), (3, 8192, 16), (4, 8192, 16))
+ON_CPU = ((2, 256, 2),)
 
 
-def rate(environments: int, threads: int) -> float:
+def rate(lanes: int, environments: int, threads: int) -> float:
     """The median of a few rollouts."""
-    settings = DecimaSettings(courses=(CourseSettings(),), environments=environments, threads=threads)
+    settings = DecimaSettings(
+        courses=(CourseSettings(),), lanes=lanes, environments=environments, threads=threads
+    )
     task = DecimaTask(settings)
     parameters, act = task.agent.init(jax.random.PRNGKey(0)), compiled(task.agent.act)
     for number, lane in enumerate(task.lanes):
@@ -42,11 +47,21 @@ def rate(environments: int, threads: int) -> float:
 def main() -> None:
     started = time.perf_counter()
     on_gpu = jax.default_backend() == "gpu"
-    environments, threads = map(int, sys.argv[1:3] or ((4096, 16) if on_gpu else (256, 2)))
-    name = f"decisions per second, two lanes of {environments} environments, {threads} threads"
-    measured = rate(environments, threads)
-    row = at_least(name, measured, 0.5e6) if on_gpu else reported(name, measured)
-    finish_after(f"decima-rollouts-{'gpu' if on_gpu else 'cpu'}", [row], started)
+    asked = tuple(map(int, sys.argv[1:4]))
+    rates = {one: rate(*one) for one in ((asked,) if asked else ON_GPU if on_gpu else ON_CPU)}
+    best = max(rates.values())
+    rows = [
+        at_least("decisions per second, the best of these", best, 0.5e6)
+        if on_gpu
+        else reported("decisions per second, the best of these", best)
+    ]
+    rows += [
+        reported(
+            f"decisions per second, {lanes} lanes of {environments} environments, {threads} threads", one
+        )
+        for (lanes, environments, threads), one in rates.items()
+    ]
+    finish_after(f"decima-rollouts-{'gpu' if on_gpu else 'cpu'}", rows, started)
 
 
 if __name__ == "__main__":
