@@ -27,11 +27,14 @@ from trimtab.core.policy import tunable_parameters
 from trimtab.stream_autoscaling.episode import METRICS
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import StreamPolicy
+from trimtab.stream_autoscaling.simulator.simulator import simulate
 from trimtab.stream_autoscaling.sure.policy import SurePolicy, load_policy
 from trimtab.stream_autoscaling.workload.jobs import make_job
 
 BUNDLES = ROOT / "benchmarks" / "bundles" / "stream"
 TRAINING_SEEDS = 5
+LIKE_SIZE = 0.8
+"""Jobs with at least so large a share of each other's vertices are played together."""
 MEASURES = {
     "cost": "cost of an interval",
     "violation_share": "share of the time too late",
@@ -42,10 +45,28 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class MeasuredUnit(Unit):
-    """A unit that leaves its episodes where they were played: a day of 46 vertices has a megabyte."""
+    """The days of some jobs under one policy, all at once: a network takes little longer for two jobs.
+
+    Its episodes stay where they were played: a day of 46 vertices has a megabyte.
+    """
+
+    together: tuple[Scenario, ...] = ()
+    """All scenarios, `scenario` among them."""
+
+    @property
+    def days(self) -> list[tuple[str, int]]:
+        """Job and seed of every episode, in the order of `play`."""
+        return [(one.name, seed) for one in self.together for seed in self.seeds]
 
     def play(self) -> list[list[Any]]:
-        return [[episode.metrics() for episode in of_policy] for of_policy in super().play()]
+        suite: Any = self.suite
+        drawn = [suite.draw(one, seed) for one in self.together for seed in self.seeds]
+        jobs, traces = [job for job, _ in drawn], [trace for _, trace in drawn]
+        seeds = [seed for _, seed in self.days]
+        return [
+            [one.metrics() for one in simulate(policy, jobs, traces, suite.deployment, seeds=seeds)]
+            for policy in self.policies
+        ]
 
 
 @dataclass(frozen=True)
@@ -141,16 +162,36 @@ def started_workers() -> Workers:
 def play(workers: Workers, suite: AutoscalingSuite, contestants: Sequence[Contestant]) -> list[Played]:
     """Everybody on every job and day; jobs with most vertices first, so that no process waits long."""
     units, owners = [], []
-    for scenario in sorted(suite.scenarios(), key=lambda one: -len(make_job(one.name).vertices)):
+    for alike in of_like_size(suite.scenarios()):
         for one in contestants:
-            for policy, seeds in one.shares(scenario.name, suite.test_seeds()):
-                units.append(MeasuredUnit(suite, scenario, seeds, (policy,)))
-                owners.append(one.label)
+            # Tuned rules have other settings for every job.
+            same = all(one.policies[scenario.name] is one.policies[alike[0].name] for scenario in alike)
+            for some in [alike] if same else [(scenario,) for scenario in alike]:
+                for policy, seeds in one.shares(some[0].name, suite.test_seeds()):
+                    units.append(MeasuredUnit(suite, some[0], seeds, (policy,), together=some))
+                    owners.append(one.label)
     found = {}
     for label, unit, (days,) in zip(owners, units, workers.play(units), strict=True):
-        for seed, measured in zip(unit.seeds, days, strict=True):
-            found[label, unit.scenario.name, seed] = measured
+        for (job, seed), measured in zip(unit.days, days, strict=True):
+            found[label, job, seed] = measured
     return [_collected(one, suite, found) for one in contestants]
+
+
+def of_like_size(scenarios: Sequence[Scenario]) -> list[tuple[Scenario, ...]]:
+    """Scenarios whose jobs have about as many vertices, the largest first.
+
+    >>> from trimtab.benchmark.stream_autoscaling.suites import JobsSuite
+    >>> [[one.name for one in alike] for alike in of_like_size(JobsSuite().scenarios())]
+    [['large-1', 'large-2'], ['medium-1', 'medium-2'], ['small-1', 'small-2']]
+    """
+    sizes = {one.name: len(make_job(one.name).vertices) for one in scenarios}
+    groups: list[list[Scenario]] = []
+    for one in sorted(scenarios, key=lambda scenario: -sizes[scenario.name]):
+        if groups and sizes[one.name] >= LIKE_SIZE * sizes[groups[-1][0].name]:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return [tuple(group) for group in groups]
 
 
 def _collected(
