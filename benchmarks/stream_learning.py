@@ -9,7 +9,8 @@ means over the six; their intervals are over days.
 
 SURE is the policy that is shipped, with a recurrent unit: with the paper's sampler of subgraphs
 (`sure-sampler`) it does not do as well, and plays beside it. So do the rule around which SURE steps
-(`banded`), SURE without its network, and DS2 as published.
+(`banded`), SURE without its network, DS2 as published, and the compact autoscaler (`sure-compact`, one
+training) with its numbers of before training.
 
 Then days of two recordings that nothing was trained or tuned on: the last three of the tournament from
 WorldCup98 (what follows them is near silence) and the last three of Twitter 2021, scaled so that on average
@@ -56,6 +57,7 @@ from trimtab.core.statistics import mean_interval, paired_ratio
 from trimtab.stream_autoscaling.history.csv_counts import import_csv_counts
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import make_policy
+from trimtab.stream_autoscaling.sure.compact import CompactPolicy, first_numbers
 from trimtab.stream_autoscaling.sure.policy import SurePolicy
 from trimtab.stream_autoscaling.workload.jobs import make_job
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, find_trace, whole_days
@@ -65,6 +67,7 @@ DAYS = 10
 RULES = ("static", "oracle-static", "reactive", "hpa", "ds2", "flink", "dhalion", "keda-lag", "aws")
 RIVALS = ("deepwave", "dream", "tvw-rl", "astgcn", "ccrnn")
 OURS, SAMPLER = "sure", "sure-sampler"
+COMPACT, UNLEARNED = "sure-compact", "sure-compact before training"
 LEARNED = (OURS, SAMPLER, *RIVALS)
 BASE, UNTRAINED, PUBLISHED = "banded", "sure without its network", "ds2 as published"
 TABLE_1 = (OURS, *RIVALS, "hpa")
@@ -120,6 +123,8 @@ def contestants(suite: JobsSuite, trained: Mapping[str, Sequence[SurePolicy]]) -
         *(tuned_rule(name, suite, known) for name in (*RULES, BASE)),
         same_for_all(PUBLISHED, [make_policy("ds2")], suite.jobs),
         same_for_all(UNTRAINED, [teacher], suite.jobs),
+        same_for_all(COMPACT, [make_policy(COMPACT)], suite.jobs),
+        same_for_all(UNLEARNED, [CompactPolicy(UNLEARNED, first_numbers())], suite.jobs),
         *(same_for_all(name, policies, suite.jobs) for name, policies in trained.items()),
     ]
 
@@ -192,6 +197,17 @@ def part_rows(found: Mapping[str, Played]) -> list[Row]:
     ]
 
 
+def compact_rows(found: Mapping[str, Played]) -> list[Row]:
+    """The compact autoscaler over others, for information."""
+    rows = []
+    for name in (OURS, BASE, UNLEARNED, "ds2"):
+        for measure in MEASURES if name in (OURS, "ds2") else ("cost",):
+            ours, theirs = (found[who].by_day(measure) for who in (COMPACT, name))
+            told = f"{COMPACT} / {found[name].label}: {WORDS.get(measure, 'cost')}, six jobs"
+            rows.append(ratio_reported(told, ours, theirs))
+    return rows
+
+
 def figure_rows(found: Mapping[str, Played]) -> list[Row]:
     """What the paper shows: rewards as a table, latency and utilisation as figures."""
     shown = {
@@ -220,6 +236,7 @@ def job_rows(workers: Workers, days: int, trained: Mapping[str, Sequence[SurePol
         *bar_rows("sure / ds2 tuned", sure, found["ds2"], DS2_BARS),
         *bar_rows("sure / flink", sure, found["flink"], FLINK_BARS),
         *part_rows(found),
+        *compact_rows(found),
         *figure_rows(found),
     ]
 
@@ -236,6 +253,7 @@ def unseen_rows(workers: Workers, days: int, trained: Sequence[SurePolicy]) -> l
         tuned_rule("ds2", home, shipped_tuned_values()),
         same_for_all(PUBLISHED, [make_policy("ds2")], UNSEEN_JOBS),
         same_for_all(OURS, trained, UNSEEN_JOBS),
+        same_for_all(COMPACT, [make_policy(COMPACT)], UNSEEN_JOBS),
     ]
     for name, trace in traces.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -246,6 +264,11 @@ def unseen_rows(workers: Workers, days: int, trained: Sequence[SurePolicy]) -> l
         for told, other in ((PUBLISHED, PUBLISHED), ("ds2 tuned", "ds2")):
             bars = dict.fromkeys(WORDS, 1.0)
             rows += bar_rows(f"unseen traces: {name}: sure / {told}", found[OURS], found[other], bars)
+        for measure, words in {"cost": "cost", **WORDS}.items():
+            ratio = ratio_of_means(
+                *(float(found[who].by_day(measure).mean()) for who in (COMPACT, PUBLISHED))
+            )
+            rows.append(reported(f"unseen traces: {name}: {COMPACT} / {PUBLISHED}: {words}", ratio))
     return rows
 
 

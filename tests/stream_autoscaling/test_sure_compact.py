@@ -169,7 +169,8 @@ def test_who_has_all_it_may_have_does_not_restart_the_others(rule: str) -> None:
     policy = make_policy("banded") if rule == "banded" else CompactPolicy("compact", first_numbers())
     assert policy.begin(graph).decide(snapshot)[0].tolist() == [3, 8]
     free = snapshot._replace(graph=chain_graph(2, most=16))
-    assert policy.begin(free.graph).decide(free)[0].tolist() == [2, 13]
+    # 8 / 0.65 = 12.3: with 3 % less of everything twelve will do.
+    assert policy.begin(free.graph).decide(free)[0].tolist() == [2, 12]
 
 
 def test_rounding_may_leave_a_part_of_a_subtask_out() -> None:

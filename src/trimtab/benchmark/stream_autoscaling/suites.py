@@ -112,7 +112,7 @@ class SureSuite(AutoscalingSuite):
             "hpa:tuned",
             "ds2:tuned",
             "flink:tuned",
-            *(name for name in ("sure", "sure-sampler") if PREFIX + name in POLICIES),
+            *(name for name in ("sure", "sure-compact", "sure-sampler") if PREFIX + name in POLICIES),
         ),
         min_length=1,
         description="Policies; `:tuned` takes the tuned settings.",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import BundleError
-from trimtab.stream_autoscaling.heuristics.banded import Arrivals, enough, useful
+from trimtab.stream_autoscaling.heuristics.banded import Arrivals, thrifty, useful
 from trimtab.stream_autoscaling.heuristics.measures import (
     LEAST_BUSY,
     Window,
@@ -74,6 +74,7 @@ PARTS = {
     "limit of a vertex": len(VERTEX_FACTS),
     "rounding": 2,
     "catching up": 1,
+    "worth of more": 1,
 }
 """How many numbers each part has; they lie one after the other."""
 SIZE = sum(PARTS.values())
@@ -114,6 +115,7 @@ def first_numbers() -> Floats:
     numbers[part("size")][0] = -math.log(FIRST_TARGET)
     numbers[part("limit")][0] = -math.log(FIRST_LIMIT)
     numbers[part("saving")][0] = math.log(FIRST_SAVING)
+    numbers[part("worth of more")] = 1.0
     numbers[part("saving")][FACTS.index("restarted within 45 minutes")] = FIRST_PATIENCE
     return numbers
 
@@ -123,6 +125,7 @@ def widths() -> Floats:
     width = np.full(SIZE, 0.1)
     width[part("saving")] = 0.3
     width[part("catching up")] = 0.4
+    width[part("worth of more")] = 0.2
     width[part("size")][0] = 0.05
     width[part("limit")][0] = 0.07
     return width
@@ -215,8 +218,8 @@ class CompactDecider:
     def _rounded(self, subtasks: Floats, snapshot: Snapshot) -> Integers:
         """Whole subtasks; a learned part of one may be missing."""
         less, less_if_few = self._parts["rounding"].T[:, :, None]
-        short = subtasks - (less + less_if_few / np.maximum(subtasks, 1.0))
-        return enough(np.maximum(short, 1e-3), snapshot)
+        worth = self._parts["worth of more"][:, 0]
+        return thrifty(subtasks, snapshot, worth=worth, less=less, less_if_few=less_if_few)
 
     def _facts(self, snapshot: Snapshot, came: Arrivals, rate: Floats, minutes_waiting: Floats) -> Floats:
         def count(minutes: float) -> int:
