@@ -128,11 +128,20 @@ def test_the_fit_finds_what_the_formula_was_made_of() -> None:
     pods = np.array([[1.0, 2.0, 4.0, 4.0]])
     mean_s = mean_latency_s(np.array([[0.02]]), np.array([[0.03]]), utilisation, cores, pods)
     counts = np.array([[True, True, True, False]])
-    found = fitted(0.02 * FLAT, utilisation, cores, pods, mean_s, 5 * mean_s, counts)
+    work_s = np.full((1, 4), 0.02)
+    found = fitted(work_s, utilisation, cores, pods, mean_s, 5 * mean_s, counts)
     assert found.outside_s == pytest.approx([0.03])
     assert found.tail == pytest.approx([5.0])
-    unknown = fitted(0.02 * FLAT, utilisation, cores, pods, mean_s, 5 * mean_s, counts & False)
+    unknown = fitted(work_s, utilisation, cores, pods, mean_s, 5 * mean_s, counts & False)
     assert np.isnan([unknown.outside_s, unknown.tail]).all()
+
+
+def test_the_fit_knows_that_requests_were_lighter_before() -> None:
+    work_s, busy = np.array([[0.02, 0.02, 0.03, 0.03]]), np.full((1, 4), 0.6)
+    cores, pods = np.full((1, 4), 2.0), np.ones((1, 4))
+    mean_s = mean_latency_s(work_s, np.array([[0.05]]), busy, cores, pods)
+    found = fitted(work_s, busy, cores, pods, mean_s, 5 * mean_s, pods > 0)
+    assert [found.work_s[0], found.outside_s[0], found.tail[0]] == pytest.approx([0.03, 0.05, 5.0])
 
 
 def test_pods_may_be_so_busy_that_the_limit_just_holds() -> None:
@@ -183,3 +192,15 @@ def test_a_forecast_that_could_not_be_proven_yet_is_the_last_rate_and_some() -> 
     # Gaps are left out: of every third interval nobody knows.
     gaps = np.arange(20)[None] % 3 > 0
     assert proven_forecast(np.where(gaps, 100.0, np.nan), gaps, deviations=2.0) == pytest.approx([100.0])
+
+
+def test_the_beginning_of_a_rush_is_drawn_out() -> None:
+    rate, known = np.full((4, 20), 100.0), np.ones((4, 20), bool)
+    # A fifth more goes on for two intervals and a half; a tenfold spike adds what there was before, 100.
+    rate[:2, -1] = 120.0, 1000.0
+    # As much up and down is usual here, and in the last the first interval is but six intervals ago.
+    rate[2, ::2], rate[2, 1::2] = 100.0, 120.0
+    rate[3, -1], known[3, :13] = 120.0, False
+    found = proven_forecast(rate, known, deviations=0.0)
+    assert found[:2].tolist() == [170.0, 1100.0]
+    assert (found[2:] < 125).all()

@@ -18,6 +18,7 @@ from trimtab.pod_autoscaling.heuristics.measures import (
     replicas_for,
     size_of,
     slope,
+    work_by_interval,
 )
 
 ONE = services_of()
@@ -75,6 +76,40 @@ def test_failed_requests_cost_nothing_and_starting_pods_are_left_out() -> None:
     ready = np.array([[4.0] * 18 + [3.2, 3.9]])
     starting = snapshot_of(ONE, rate=100.0, cpu=[2.0] * 18 + [3.0, 3.0], samples_ready=ready)
     assert cpu_per_request(starting, 300.0) == pytest.approx([0.02])
+
+
+@pytest.mark.parametrize("saturated", [False, True])
+def test_heavier_requests_are_noticed_in_the_first_interval(saturated: bool) -> None:
+    # 100/s of 20 ms, then of 30 ms: 3 cores of 4, or of the 3 that there are.
+    limit = np.array([[1.0] * 19 + [0.75 if saturated else 1.0]])
+    heavier = snapshot_of(ONE, cpu=[2.0] * 19 + [3.0], cpu_limit=limit)
+    assert work_by_interval(heavier)[0] == pytest.approx([0.02] * 19 + [0.03])
+    # Ten intervals later both are known as well, and the mean of all is neither.
+    later = snapshot_of(ONE, cpu=[2.0] * 10 + [3.0] * 10)
+    assert work_by_interval(later)[0] == pytest.approx([0.02] * 10 + [0.03] * 10)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"cpu": [2.0] * 19 + [2.3]},
+        {"cpu": [0.02] * 19 + [0.03], "rate": 1.0},
+        {"cpu": [3.0] * 19 + [2.0]},
+        {"cpu": [2.0] * 18 + [3.0, 3.0], "samples_ready": [[4.0] * 18 + [3.2, 3.9]]},
+        {"cpu": [2.0] * 19 + [4.0], "rate": [100.0] * 19 + [400.0], "in_flight": [5.0] * 19 + [3000.0]},
+        {"cpu": [2.0] * 19 + [3.0], "complete": [True] * 19 + [False]},
+        {"cpu": [2.0] + [3.0] * 19},
+    ],
+    ids=["too little", "too few", "lighter", "starting", "a rush", "missing", "hardly anything before"],
+)
+def test_what_does_not_prove_that_requests_are_heavier(given: dict) -> None:
+    snapshot = snapshot_of(ONE, **given)
+    assert (work_by_interval(snapshot)[0] == cpu_per_request(snapshot, 300.0)).all()
+
+
+def test_the_work_of_requests_is_unknown_where_there_are_none() -> None:
+    idle = snapshot_of(services_of(2), rate=[[0.0], [100.0]], cpu=[[0.01], [0.0]])
+    assert np.isnan(work_by_interval(idle)).all()
 
 
 def test_without_requests_nobody_knows_what_one_costs() -> None:

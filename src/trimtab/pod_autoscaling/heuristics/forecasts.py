@@ -13,6 +13,10 @@ _TREND_INTERVALS = 4
 _LONGEST = 8
 # A way of forecasting counts when it could be tried so often; before, so much per deviation is added.
 _LEAST_TRIED, _UNTRIED = 4, 0.1
+# A rise of four times the usual change, and of a tenth at least, begins a rush: it goes on until the next
+# decision has taken effect. But what more than doubles within an interval is a spike, and does not go on so:
+# from 50 over 60 to 85, from 50 over 100 to 150, from 50 over 500 to 550.
+_RUSH, _LEAST_RUSH, _RUSH_GOES_ON = 4.0, 0.1, 2.5
 
 
 def trend_forecast(
@@ -44,11 +48,14 @@ def proven_forecast(rate: Floats, counts: Flags, *, deviations: float) -> Floats
     matter. Five ways to forecast are tried on the past: means of the last 1, 2, 4 and 8 intervals, and the
     trend of the last four. What was the mean and the deviation of what each fell short by? The way that
     needs the least on top is taken, and that much is added: a rate that wanders is followed, noise is
-    averaged away.
+    averaged away. The beginning of a rush is drawn out whatever was proven: nothing of the past is like it.
 
     >>> rate, all_known = np.full((1, 20), 300.0), np.ones((1, 20), bool)
     >>> proven_forecast(rate, all_known, deviations=2.5).tolist()
     [300.0]
+    >>> rate[0, -1] = 400.0
+    >>> proven_forecast(rate, all_known, deviations=2.5).tolist()
+    [650.0]
     """
     seen, lived = _filled(rate, counts)
     ways = _forecasts(seen, lived)
@@ -61,8 +68,17 @@ def proven_forecast(rate: Floats, counts: Flags, *, deviations: float) -> Floats
     spread = np.sqrt(np.maximum((short * short).sum(2) / times - middle * middle, 0.0))
     needed = np.maximum((ways[:, :, -1] + middle + deviations * spread).min(0), 0.0)
     untried = (1 + _UNTRIED * deviations) * seen[:, -1]
-    found = np.where(number >= _LEAST_TRIED, needed, untried)
+    found = np.maximum(np.where(number >= _LEAST_TRIED, needed, untried), _rushing(seen, lived))
     return np.where(lived[:, -1] > 0, found, np.nan)
+
+
+def _rushing(seen: Floats, lived: Integers) -> Floats:
+    """The rate that a rush leads to which has just begun, [E]; 0 where none has."""
+    changes = np.where(lived[:, :-1] > 0, np.diff(seen, axis=1), 0.0)
+    usual = np.sqrt((changes[:, :-1] ** 2).sum(1) / np.maximum(lived[:, -1] - 2, 1))
+    rise, before = changes[:, -1], seen[:, -2]
+    begun = (lived[:, -1] > _LONGEST) & (rise > np.maximum(_RUSH * usual, _LEAST_RUSH * before))
+    return np.where(begun, seen[:, -1] + np.minimum(_RUSH_GOES_ON * rise, before), 0.0)
 
 
 def _filled(rate: Floats, counts: Flags) -> tuple[Floats, Integers]:

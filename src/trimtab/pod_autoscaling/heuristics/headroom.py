@@ -62,17 +62,20 @@ def fitted(
     p99_s: Floats,
     counts: Flags,
 ) -> Behaviour:
-    """Time outside and tail from intervals in which pods of so many `cores` were so busy, [E, L] each."""
+    """Time outside and tail from intervals in which pods of so many `cores` were so busy, [E, L] each.
+
+    `work_s` is that of a request then; the newest is what it is now.
+    """
     number = counts.sum(1)
     times = np.maximum(number, 1)
-    some = (number > 0) & np.isfinite(work_s)
-    work = np.where(some, work_s, 0.0)[:, None]
+    some = (number > 0) & np.isfinite(work_s[:, -1])
+    work = np.where(some[:, None], work_s, 0.0)
     inside = mean_latency_s(work, np.zeros_like(work), utilisation, cores, pods)
     outside_s = np.maximum(np.where(counts, mean_s - inside, 0.0).sum(1) / times, 0.0)
     ratio = np.where(counts, p99_s / np.maximum(outside_s[:, None] + inside, 1e-9), 1.0)
     # A mean of logarithms: one interval of trouble must not double what is held for five minutes.
     tail = np.exp(np.log(np.maximum(ratio, 1e-3)).sum(1) / times)
-    return Behaviour(work_s, np.where(some, outside_s, np.nan), np.where(some, tail, np.nan))
+    return Behaviour(work_s[:, -1], np.where(some, outside_s, np.nan), np.where(some, tail, np.nan))
 
 
 def busiest(

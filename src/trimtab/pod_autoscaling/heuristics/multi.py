@@ -1,12 +1,12 @@
 """Replicas, CPU and memory together, from metrics alone: our own rule, and what learning starts from.
 
-What a request costs is estimated from CPU used and requests finished, how busy pods may be from their
-latency (`headroom`), what will come from what came (`forecasts`). Work is put on few large pods rather than
-many small ones, because large pods share their cores among more requests, and because the CPU of a running
-pod can be changed in seconds while a new pod takes long to start: so replicas follow slowly what the last
-minutes needed, and the CPU of pods follows every interval. Memory is the recent peak, a margin and a reserve
-for worse, the most of which is remembered for hours, but no more than a pod held that was so full that it
-refused requests; it is cut slowly.
+What a request costs is estimated from CPU used and requests finished, and anew when requests become heavier;
+how busy pods may be from their latency (`headroom`), what will come from what came (`forecasts`). Work is put
+on few large pods rather than many small ones, because large pods share their cores among more requests, and
+because the CPU of a running pod can be changed in seconds while a new pod takes long to start: so replicas
+follow slowly what the last minutes needed, and the CPU of pods follows every interval. Memory is the recent
+peak, a margin and a reserve for worse, the most of which is remembered for hours, but no more than a pod held
+that was so full that it refused requests; it is cut slowly.
 
 Large pods are better only as long as they have workers for all the requests inside, threads or connections
 that no metric counts. Where requests were late while CPU was to spare, fewer are let into a pod from then on
@@ -28,11 +28,11 @@ from trimtab.pod_autoscaling.heuristics.crowding import Crowding
 from trimtab.pod_autoscaling.heuristics.forecasts import proven_forecast
 from trimtab.pod_autoscaling.heuristics.headroom import Behaviour, busiest, fitted
 from trimtab.pod_autoscaling.heuristics.measures import (
-    cpu_per_request,
     intervals_in,
     known,
     rounded_up,
     size_of,
+    work_by_interval,
 )
 from trimtab.pod_autoscaling.heuristics.rule import Rule
 from trimtab.pod_autoscaling.problem import CPU, MEMORY, REPLICAS, Floats, Services, Snapshot
@@ -164,7 +164,8 @@ class MultiDecider:
         """What is needed, whatever is made of it; each snapshot is measured once."""
         samples, interval_s = snapshot.samples, snapshot.interval_s
         history = samples.present.shape[1]
-        work_s = cpu_per_request(snapshot, history * interval_s)
+        work = work_by_interval(snapshot)
+        work_s = work[:, -1]
         counts = known(snapshot, samples.rate)
         coming = proven_forecast(samples.rate, counts, deviations=self._deviations) + _behind(snapshot)
         cores = np.where(coming == 0, 0.0, coming * work_s)
@@ -177,7 +178,7 @@ class MultiDecider:
         wanted = self.crowding.wanted_memory(snapshot, risen, calm)
         full = self.crowding.full_memory(snapshot, peak)
         pods = self.crowding.pods(snapshot, np.where(np.isnan(coming), highest, np.maximum(coming, highest)))
-        return Measured(_behaviour(snapshot, work_s), cores, lately, peak, usual, wanted, full, pods)
+        return Measured(_behaviour(snapshot, work), cores, lately, peak, usual, wanted, full, pods)
 
     def sized(self, snapshot: Snapshot, measured: Measured, *, calm_cpu: Floats | None = None) -> Floats:
         """The size, from what is needed; in pods of `calm_cpu` cores, [E], instead of the rule's."""
@@ -272,7 +273,7 @@ def _behind(snapshot: Snapshot) -> Floats:
 
 
 def _behaviour(snapshot: Snapshot, work_s: Floats) -> Behaviour:
-    """What the last minutes say of latency under load."""
+    """What the last minutes say of latency under load, given the work of a request in each interval."""
     samples = snapshot.samples
     held = samples.ready * samples.cpu_limit
     counts = known(snapshot, samples.cpu, samples.latency_s, samples.latency_p99_s)
