@@ -297,6 +297,55 @@ def test_a_compact_scheduler_is_trained_resumed_explained_and_compared(
     assert "\ncompact-tpch-stream " in listed and "\ndecima-tpch-batch " in listed
 
 
+COMPACT_STREAM = """
+validation = 1
+workers = 1
+
+[[courses]]
+jobs = ["linear:2"]
+stretches = 1
+hours = 0.5
+trace = { name = "sine" }
+
+[[courses]]
+jobs = ["linear:3"]
+stretches = 1
+hours = 0.5
+trace = { name = "steps" }
+
+[training]
+iterations = 1
+pairs = 1
+validate_every = 1
+checkpoint_every = 1
+"""
+
+
+@pytest.mark.slow
+def test_a_compact_autoscaler_is_trained_explained_and_compared(run: Callable, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(COMPACT_STREAM)
+    words = ["train", "stream", "--preset", str(tmp_path / "small.toml"), "--out"]
+    said = run(*words, "runs/both").out
+    assert "of its rule's cost on validation days, at iteration 1" in said
+    assert "--job linear:2 " in said and "--job linear:3 " in said
+    own = run(*words, "runs/own", "--job", "linear:4", "--trace", "flat", "--json").json
+    trained = load_bundle(Path(own["bundle"])).manifest["trained"]
+    assert [course["jobs"] for course in trained["courses"]] == [["linear:4"]]
+    assert trained["courses"][0]["trace"]["name"] == "flat"
+    assert "already finished" in run("train", "stream", "--resume", "runs/own").err
+    told = run("explain", "--policy", "runs/own", "--job", "linear:2", "--decision", "40").out
+    assert "It sizes vertices for" in told and "scaled up earlier" in told
+    plain = run("explain", "--policy", "runs/own", "--job", "linear:2", "--decision", "40", "--json").json
+    assert {"aims_at", "limit", "saving", "saved", "influences"} <= set(plain["compact"])
+    row = run(
+        "compare", "stream/jobs", "--policies", "ds2,runs/own", "--baseline", "ds2", "--job", "linear:2",
+        "--trace", "flat", "--seeds", "2", "--processes", "1",
+    ).out  # fmt: skip
+    assert "runs/own" in row
+    listed = run("train", "stream", "--presets").out
+    assert "\nsure-compact " in listed and "\nsure " in listed
+
+
 # --- trained policies by name and by path ------------------------------------------------------------
 
 
