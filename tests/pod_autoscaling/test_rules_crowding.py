@@ -75,15 +75,33 @@ def test_the_worst_of_memory_fades_slowly() -> None:
     assert np.isnan(Crowding(1).memory(lived(), np.array([np.nan]))[0])
 
 
+SAME, HEAVIER = np.array([False]), np.array([True])
+
+
 def test_what_was_wanted_of_memory_fades_slowly() -> None:
     crowding, calm = Crowding(1), np.array([300.0])
     rising, falling = lived(memory=np.arange(20.0)), lived(memory=np.arange(20.0)[::-1])
     # The first counts as it is; after that, what is wanted after a rise counts only while there is one.
-    assert crowding.wanted_memory(falling, np.array([800.0]), calm)[0] == 800
-    assert crowding.wanted_memory(falling, np.array([900.0]), calm)[0] == pytest.approx(800 * 0.9985)
-    assert crowding.wanted_memory(rising, np.array([900.0]), calm)[0] == 900
-    begun = np.array([[False] * 19 + [True]])
-    assert crowding.wanted_memory(lived(present=begun), np.array([100.0]), np.array([90.0]))[0] == 100
+    assert crowding.wanted_memory(falling, np.array([800.0]), calm, SAME)[0] == 800
+    assert crowding.wanted_memory(falling, np.array([900.0]), calm, SAME)[0] == pytest.approx(800 * 0.9985)
+    assert crowding.wanted_memory(rising, np.array([900.0]), calm, SAME)[0] == 900
+    begun = lived(present=np.array([[False] * 19 + [True]]))
+    assert crowding.wanted_memory(begun, np.array([100.0]), np.array([90.0]), SAME)[0] == 100
+
+
+def test_what_was_wanted_while_requests_became_heavier_is_forgotten() -> None:
+    crowding = Crowding(1)
+    rising, falling = lived(memory=np.arange(20.0)), lived(memory=np.arange(20.0)[::-1])
+    risen, calm, usual = np.array([900.0]), np.array([500.0]), np.array([200.0])
+    crowding.wanted_memory(falling, usual, usual, SAME)
+    assert crowding.wanted_memory(rising, risen, calm, HEAVIER)[0] == 900
+    # For as long as the peak is seen, it counts; then what was wanted before, and what is wanted now.
+    assert crowding.wanted_memory(falling, risen, calm, HEAVIER)[0] == 500
+    assert crowding.wanted_memory(falling, risen, calm, SAME)[0] == 500
+    assert crowding.wanted_memory(falling, usual, usual - 20, SAME)[0] == pytest.approx(200 * 0.9985**4)
+    # A peak that comes later is remembered as any other.
+    assert crowding.wanted_memory(rising, risen, calm + 100, SAME)[0] == 900
+    assert crowding.wanted_memory(falling, usual, usual, SAME)[0] == pytest.approx(900 * 0.9985)
 
 
 FULL = {"failed": np.array([[0.0] * 19 + [0.05]]), "memory": 400.0}

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.pod_autoscaling.heuristics.measures import completed, just_begun, known, rounded_up
-from trimtab.pod_autoscaling.problem import Floats, Integers, Snapshot
+from trimtab.pod_autoscaling.problem import Flags, Floats, Integers, Snapshot
 
 __all__ = ["Crowding"]
 
@@ -41,6 +41,7 @@ class Crowding:
         self._stay_s = np.full(size, np.nan)  # and how long each stayed then
         self._peak = np.full(size, np.nan)  # MiB of a pod, in the worst interval it is remembered for
         self._wanted = np.full(size, np.nan)  # MiB that a pod should have had then
+        self._passing = np.full(size, np.nan)  # MiB for minutes in which requests became heavier
         self._full = np.full(size, np.inf)  # MiB of a pod that was full
 
     def pods(self, snapshot: Snapshot, rate: Floats) -> Floats:
@@ -71,19 +72,24 @@ class Crowding:
         self._peak = np.fmax(lately, _MEMORY_KEPT * self._peak)
         return self._peak
 
-    def wanted_memory(self, snapshot: Snapshot, risen: Floats, calm: Floats) -> Floats:
+    def wanted_memory(self, snapshot: Snapshot, risen: Floats, calm: Floats, heavier: Flags) -> Floats:
         """MiB that a pod should have had at most, [E]: as after a rise, or as in calm; NaN: nobody knows.
 
         What was wanted when the peak came is remembered, and not the peak: the usual falls after a rush, so a
-        reserve for how much the peak was above it would grow while use falls.
+        reserve for how much the peak was above it would grow while use falls. A peak of minutes in which
+        requests became `heavier` is not remembered once they are over: the queue came from too little CPU.
         """
         samples = snapshot.samples
         told = known(snapshot, samples.memory)
         newest = told[:, -1] & (samples.memory[:, -1] >= np.where(told, samples.memory, 0.0).max(1))
-        self._wanted[just_begun(snapshot)] = np.nan
-        now = np.where(newest | np.isnan(self._wanted), risen, calm)
-        self._wanted = np.fmax(now, _MEMORY_KEPT * self._wanted)
-        return self._wanted
+        fresh = just_begun(snapshot)
+        self._wanted[fresh] = self._passing[fresh] = np.nan
+        kept = _MEMORY_KEPT * self._wanted
+        wanted = np.fmax(np.where(newest | np.isnan(kept), risen, calm), kept)
+        # The same number as while they became heavier: the peak is still the one of then.
+        self._passing = np.where(heavier, calm, self._passing)
+        self._wanted = np.where((calm == self._passing) & np.isfinite(kept), kept, wanted)
+        return wanted
 
     def full_memory(self, snapshot: Snapshot, peak: Floats) -> Floats:
         """MiB of a full pod, [E], given the worst that is remembered; infinite where none was seen."""

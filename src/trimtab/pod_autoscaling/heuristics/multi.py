@@ -175,7 +175,7 @@ class MultiDecider:
         lately_mib, usual = _memory_used(snapshot)
         peak = self.crowding.memory(snapshot, lately_mib)
         risen, calm = (self._with_reserve(lately_mib, before) for before in (usual, lately_mib))
-        wanted = self.crowding.wanted_memory(snapshot, risen, calm)
+        wanted = self.crowding.wanted_memory(snapshot, risen, calm, work[:, 0] < work_s)
         full = self.crowding.full_memory(snapshot, peak)
         pods = self.crowding.pods(snapshot, np.where(np.isnan(coming), highest, np.maximum(coming, highest)))
         return Measured(_behaviour(snapshot, work), cores, lately, peak, usual, wanted, full, pods)
@@ -229,8 +229,10 @@ class MultiDecider:
     def _memory(self, snapshot: Snapshot, measured: Measured, crowding: Floats) -> Floats:
         """MiB of a pod that gets `crowding` times as many requests; as it is where nobody knows."""
         present = snapshot.size[:, MEMORY]
-        # Half of what pods hold may be for requests.
-        needed = measured.memory_wanted * (0.5 + 0.5 * crowding)
+        # Half of what pods hold may be for requests. What they usually hold grows, and not the worst of it:
+        # that came when pods were too few, and so with as many requests in each.
+        crowded = measured.memory_usual * (0.5 + 0.5 * crowding)
+        needed = np.fmax(measured.memory_wanted, self._with_reserve(crowded, crowded))
         killed = _after_kills(snapshot)
         needed = np.where(killed > 0, np.fmax(needed, killed), needed)
         most = _FULL_MARGIN * measured.memory_full
