@@ -3,9 +3,7 @@
 DS2 acts on any difference, and every restart stops the whole job. Here the job is left alone while it is
 within a band: no vertex is about to be busier than `limit`, and going back would save less than `saving` of
 all subtasks. Scaling down keeps room for the highest rate of the last while (`memory_s`), as the
-stabilisation window of Kubernetes does, and waits after a restart. Subtasks are whole, so some utilisations
-waste less than others: of those near the target the rule aims at the one where all vertices together have
-fewest for it. Nothing is remembered from decision to
+stabilisation window of Kubernetes does, and waits after a restart. Nothing is remembered from decision to
 decision, so the rule can take over any job in mid-flight. The usual settings are the best of some 150 for the
 six frozen jobs together, on training days.
 """
@@ -31,11 +29,9 @@ from trimtab.stream_autoscaling.heuristics.measures import (
 from trimtab.stream_autoscaling.heuristics.rule import Rule
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
 
-__all__ = ["Arrivals", "BandedDecider", "Measured", "Weighed", "banded", "thrifty", "useful"]
+__all__ = ["Arrivals", "BandedDecider", "Measured", "Weighed", "banded", "enough", "useful"]
 
 _MOST_ROOM, _MOST_CATCHING_UP = 4.0, 1.0
-_SIZES = 0.03 * np.arange(-5, 6)
-"""Sizes around the one that was aimed at, as logarithms."""
 
 
 def banded() -> Rule:
@@ -152,7 +148,7 @@ class BandedDecider:
         needed, hurry, room = self.measure(snapshot) if measured is None else measured
         busy = needed * hurry[:, None]
         roomy = needed * np.maximum(hurry, room)[:, None]
-        up, down = (thrifty(one / self._target[:, None], snapshot) for one in (busy, roomy))
+        up, down = (enough(one / self._target[:, None], snapshot) for one in (busy, roomy))
         # Who has all it may have stays too busy: that is no reason to restart the others every minute.
         full = busy > self._limit[:, None] * useful(now, snapshot.graph)
         over = np.any(full & (up > now) & exists, axis=1)
@@ -247,28 +243,7 @@ def useful(parallelism: Integers, graph: Graph) -> Floats:
     return np.where(groups > 0, groups / np.maximum(most, 1), parallelism)
 
 
-def thrifty(
-    needed: Floats,
-    snapshot: Snapshot,
-    *,
-    worth: float | Floats = 1.0,
-    less: float | Floats = 0.0,
-    less_if_few: float | Floats = 0.0,
-) -> Integers:
-    """About so many subtasks, [E, V], with little lost to rounding up over all vertices of a job.
-
-    Sizes up to 15 % smaller and larger than what is needed are tried, each for all vertices alike: a per cent
-    more may cost `worth` per cent more subtasks. Of what is needed `less` may be missing, and `less_if_few`
-    more over its number. These three may differ from job to job: [E, 1], `worth` [E].
-    """
-    sized = needed * np.exp(_SIZES)[:, None, None]
-    tried = _enough(np.maximum(sized - less - less_if_few / np.maximum(sized, 1.0), 1e-3), snapshot)
-    total = np.where(snapshot.graph.exists, tried, 0).sum(2)
-    scores = np.log(np.maximum(total, 1)) - worth * _SIZES[:, None]
-    return np.take_along_axis(tried, scores.argmin(0)[None, :, None], axis=0)[0]
-
-
-def _enough(needed: Floats, snapshot: Snapshot) -> Integers:
+def enough(needed: Floats, snapshot: Snapshot) -> Integers:
     """The least parallelism that is worth so many subtasks, within bounds; as it is where nobody knows."""
     groups = snapshot.graph.key_groups
     known = ~np.isnan(needed)

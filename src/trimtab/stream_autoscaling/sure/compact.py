@@ -3,8 +3,10 @@
 What every vertex needs is measured as `banded` does. By how much more it is given, how busy a vertex may get
 before the job is scaled up, how much must be saved before it is scaled down, and how all that differs from
 vertex to vertex are exponentials of linear functions of a few facts: the trend of the last hour, its noise,
-the time of day, what waits, how long ago the job restarted. That is less than a hundred numbers, which
-evolution finds by playing whole days. All of it runs on numpy, for many jobs at once, and remembers nothing.
+the time of day, what waits, how long ago the job restarted. Subtasks are whole, so some sizes waste less than
+others: of those near the one aimed at, that is taken where all vertices together have fewest for it. These
+are less than a hundred numbers, which evolution finds by playing whole days. All of it runs on numpy, for
+many jobs at once, and remembers nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import BundleError
-from trimtab.stream_autoscaling.heuristics.banded import Arrivals, thrifty, useful
+from trimtab.stream_autoscaling.heuristics.banded import Arrivals, enough, useful
 from trimtab.stream_autoscaling.heuristics.measures import (
     LEAST_BUSY,
     Window,
@@ -32,7 +34,16 @@ from trimtab.stream_autoscaling.heuristics.measures import (
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
 
 __all__ = ["FACTS", "KIND", "PARTS", "SIZE", "VERTEX_FACTS", "WING", "CompactDecider", "CompactPolicy"]
-__all__ += ["Factors", "Thought", "compact_bundle", "compact_policy", "first_numbers", "part", "widths"]
+__all__ += [
+    "Factors",
+    "Thought",
+    "compact_bundle",
+    "compact_policy",
+    "first_numbers",
+    "part",
+    "thrifty",
+    "widths",
+]
 
 WING, KIND = "stream_autoscaling", "sure-compact"
 
@@ -88,6 +99,8 @@ RECENT_S, WINDOW_S, HOUR_S, DAY_S = 1800.0, 900.0, 3600.0, 86_400.0
 CATCH_UP_S, MOST_CATCHING_UP = 300.0, 1.0
 USUAL_NOISE, USUAL_VERTICES = 0.25, 20.0
 LONG_AGO_S = 7200.0
+TRIED = 0.03 * np.arange(-5, 6)
+"""Sizes around the one that is aimed at, as logarithms."""
 _TINY = 1e-9
 
 
@@ -265,6 +278,27 @@ class CompactDecider:
             _variation(seen),
         )
         return np.stack([np.broadcast_to(one, known.shape) for one in columns], axis=2)
+
+
+def thrifty(
+    needed: Floats,
+    snapshot: Snapshot,
+    *,
+    worth: float | Floats = 1.0,
+    less: float | Floats = 0.0,
+    less_if_few: float | Floats = 0.0,
+) -> Integers:
+    """About so many subtasks, [E, V], with little lost to rounding up over all vertices of a job.
+
+    Sizes up to 15 % smaller and larger than what is needed are tried, each for all vertices alike: a per cent
+    more may cost `worth` per cent more subtasks. Of what is needed `less` may be missing, and `less_if_few`
+    more over its number. These three may differ from job to job: [E, 1], `worth` [E].
+    """
+    sized = needed * np.exp(TRIED)[:, None, None]
+    tried = enough(np.maximum(sized - less - less_if_few / np.maximum(sized, 1.0), 1e-3), snapshot)
+    total = np.where(snapshot.graph.exists, tried, 0).sum(2)
+    scores = np.log(np.maximum(total, 1)) - worth * TRIED[:, None]
+    return np.take_along_axis(tried, scores.argmin(0)[None, :, None], axis=0)[0]
 
 
 def _within(exponents: Floats, largest: float) -> Floats:
