@@ -166,17 +166,24 @@ def overview_rows(found: Mapping[str, Played]) -> list[Row]:
 def best_rows(found: Mapping[str, Played], jobs: Sequence[str]) -> list[Row]:
     """SURE against the best of rules and rivals, over all jobs and on each."""
     sure, rules = found[OURS], [found[name] for name in (*RULES, BASE)]
-    others, rows, won = [*rules, *(found[name] for name in RIVALS)], [], 0
+    others, rows = [*rules, *(found[name] for name in RIVALS)], []
     for whom, those in (("rules", rules), ("rules and rivals", others)):
         best = min(those, key=lambda one: one.cost)
         told = f"sure / best of {whom}: cost, six jobs; the best is {best.label}"
         rows.append(surely_below_one(told, sure.by_day("cost"), best.by_day("cost")))
+    by_job, won = job_rows_against(sure, others, jobs)
+    return [*rows, *by_job, at_least("jobs on which sure is below the best of rules and rivals", won, 5)]
+
+
+def job_rows_against(ours: Played, others: Sequence[Played], jobs: Sequence[str]) -> tuple[list[Row], int]:
+    """Ours over whoever is best on each job, and on how many ours is below."""
+    rows, won = [], 0
     for place, job in enumerate(jobs):
-        best_here = min(others, key=lambda one: float(one.values["cost"][place].mean()))
-        ours, theirs = (one.values["cost"][place] for one in (sure, best_here))
-        won += bool(ours.mean() < theirs.mean())
-        rows.append(ratio_reported(f"sure / best {best_here.name} on {job}: cost", ours, theirs))
-    return [*rows, at_least("jobs on which sure is below the best of rules and rivals", won, 5)]
+        best = min(others, key=lambda one: float(one.values["cost"][place].mean()))
+        mine, theirs = (one.values["cost"][place] for one in (ours, best))
+        won += bool(mine.mean() < theirs.mean())
+        rows.append(ratio_reported(f"{ours.name} / best {best.name} on {job}: cost", mine, theirs))
+    return rows, won
 
 
 def bar_rows(told: str, sure: Played, other: Played, bars: Mapping[str, float]) -> list[Row]:
@@ -197,9 +204,17 @@ def part_rows(found: Mapping[str, Played]) -> list[Row]:
     ]
 
 
-def compact_rows(found: Mapping[str, Played]) -> list[Row]:
-    """The compact autoscaler over others, for information."""
-    rows = []
+def compact_rows(found: Mapping[str, Played], jobs: Sequence[str]) -> list[Row]:
+    """The compact autoscaler over others, for information: there is one training of it."""
+    others = [found[name] for name in (*RULES, BASE, *RIVALS)]
+    best = min(others, key=lambda one: one.cost)
+    told = f"{COMPACT} / best of rules and rivals: cost, six jobs; the best is {best.label}"
+    by_job, won = job_rows_against(found[COMPACT], others, jobs)
+    rows = [
+        ratio_reported(told, found[COMPACT].by_day("cost"), best.by_day("cost")),
+        *by_job,
+        reported(f"jobs on which {COMPACT} is below the best of rules and rivals", float(won)),
+    ]
     for name in (OURS, BASE, UNLEARNED, "ds2"):
         for measure in MEASURES if name in (OURS, "ds2") else ("cost",):
             ours, theirs = (found[who].by_day(measure) for who in (COMPACT, name))
@@ -236,7 +251,7 @@ def job_rows(workers: Workers, days: int, trained: Mapping[str, Sequence[SurePol
         *bar_rows("sure / ds2 tuned", sure, found["ds2"], DS2_BARS),
         *bar_rows("sure / flink", sure, found["flink"], FLINK_BARS),
         *part_rows(found),
-        *compact_rows(found),
+        *compact_rows(found, suite.jobs),
         *figure_rows(found),
     ]
 
