@@ -57,7 +57,7 @@ train-decima-gpu: $(VENV)/.dev-ready  ## Train the shipped policies (one GPU, 16
 train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two cores; lessons stay in runs/sure-lessons).
 	$(BIN)/trimtab train stream --preset sure --out runs/sure $(ARGS)
 
-train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (20 minutes on 16 cores, hours on two).
+train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (half an hour on 16 cores, hours on two).
 	$(BIN)/trimtab train stream --preset sure-compact --out runs/sure-compact $(ARGS)
 
 train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (an hour on two cores).

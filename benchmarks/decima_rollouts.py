@@ -61,7 +61,7 @@ def main() -> None:
         )
         for (lanes, environments, threads), one in rates.items()
     ]
-    finish_after(f"decima-rollouts-{'gpu' if on_gpu else 'cpu'}", rows, started)
+    finish_after(f"decima-rollouts-{'gpu' if on_gpu else 'cpu'}", rows, started, target="decima-rollouts")
 
 
 if __name__ == "__main__":

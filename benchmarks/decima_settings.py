@@ -164,9 +164,9 @@ def ratio_reported(name: str, ours: Numbers, theirs: Numbers) -> Row:
     return reported(name, paired_ratio(ours, theirs, seed=0))
 
 
-def finish_after(topic: str, rows: Sequence[Row], started: float) -> None:
+def finish_after(topic: str, rows: Sequence[Row], started: float, *, target: str = "") -> None:
     """Finish as every benchmark does, with the time it took as the last row."""
-    finish(topic, [*rows, reported(MINUTES, (time.perf_counter() - started) / 60)])
+    finish(topic, [*rows, reported(MINUTES, (time.perf_counter() - started) / 60)], target=target)
 
 
 class HourSuite(BatchSuite):

@@ -13,6 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.parts import place_of
 from trimtab.dag_scheduling.heuristics import class_for, executors_of, leave, stage_work_left
 from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
 
@@ -95,12 +96,7 @@ def part(name: str) -> slice:
     >>> part("order")
     slice(0, 23, None)
     """
-    first = 0
-    for other, count in PARTS.items():
-        if other == name:
-            return slice(first, first + count)
-        first += count
-    raise KeyError(name)
+    return place_of(PARTS, name)
 
 
 _CAP, _CAP_HIDDEN = part("cap").start, part("cap of hidden").start

@@ -17,6 +17,7 @@ import numpy as np
 
 from trimtab.core.policy import Parameter
 from trimtab.stream_autoscaling.heuristics.measures import (
+    Window,
     as_parallelism,
     intervals_in,
     latest,
@@ -29,7 +30,7 @@ from trimtab.stream_autoscaling.heuristics.measures import (
 from trimtab.stream_autoscaling.heuristics.rule import Rule
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
 
-__all__ = ["Arrivals", "BandedDecider", "Measured", "Weighed", "banded", "enough", "useful"]
+__all__ = ["Arrivals", "BandedDecider", "Measured", "Weighed", "banded", "busy_subtasks", "enough", "useful"]
 
 _MOST_ROOM, _MOST_CATCHING_UP = 4.0, 1.0
 
@@ -164,11 +165,9 @@ class BandedDecider:
         came = Arrivals(snapshot, max(self._recent_s, self._memory_s))
         seen = window(snapshot, min(self._window_s, interval_s * snapshot.samples.present.shape[1]))
         recent = intervals_in(self._recent_s, interval_s)
-        rates = target_rates(came.by_source(recent), output_ratios(seen, graph))
-        needed = np.where(rates == 0, 0.0, rates / true_rates(seen))
+        needed = busy_subtasks(came, seen, graph, recent)
         now = came.all_sources(0, recent)
-        blocks = range(0, intervals_in(self._memory_s, interval_s), recent)
-        highest = np.max([came.all_sources(begin, recent) for begin in blocks], axis=0)
+        highest = came.highest(range(0, intervals_in(self._memory_s, interval_s), recent), recent)
         some = now > 0
         room = np.where(some, highest / np.where(some, now, 1.0), 1.0)
         behind = came.waiting() / self._catch_up_s / np.where(some, now, 1.0)
@@ -210,16 +209,14 @@ class Arrivals:
         total = np.where(self._told[:, span], self._total[:, span], 0.0).sum(1)
         return total / np.maximum(number, 1)
 
-    def log_peak(self, count: int, rate: Floats) -> Floats:
-        """Logarithm of the highest mean over so many intervals against a rate, -1.5 to 1.5, [E].
+    @property
+    def length(self) -> int:
+        """So many intervals are looked back."""
+        return self._total.shape[1]
 
-        0 where there are not as many. Spans lie end to end, the newest at the end.
-        """
-        begins = range(0, self._total.shape[1] - count + 1, count)
-        highest = np.max([self.all_sources(begin, count) for begin in begins], axis=0, initial=0.0)
-        some = (highest > 0) & (rate > 0)
-        ratio = np.where(some, highest, 1.0) / np.where(some, rate, 1.0)
-        return np.clip(np.log(ratio), -1.5, 1.5)
+    def highest(self, begins: range, count: int) -> Floats:
+        """The highest of the means that lie so long ago, [E]; 0 where there is none."""
+        return np.max([self.all_sources(begin, count) for begin in begins], axis=0, initial=0.0)
 
     def noise(self, count: int) -> Floats:
         """How much neighbouring ones of the last intervals differ, as a standard deviation of each, [E]."""
@@ -231,6 +228,12 @@ class Arrivals:
     def waiting(self) -> Floats:
         """Records that waited before all sources when each last reported, [E]."""
         return np.nan_to_num(self._waited).sum(1)
+
+
+def busy_subtasks(came: Arrivals, seen: Window, graph: Graph, recent: int) -> Floats:
+    """Subtasks that would be busy all the time at the rates of the last intervals, [E, V]; NaN: unknown."""
+    rates = target_rates(came.by_source(recent), output_ratios(seen, graph))
+    return np.where(rates == 0, 0.0, rates / true_rates(seen))
 
 
 def useful(parallelism: Integers, graph: Graph) -> Floats:

@@ -20,15 +20,13 @@ from numpy.typing import NDArray
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import BundleError
-from trimtab.stream_autoscaling.heuristics.banded import Arrivals, enough, useful
+from trimtab.core.parts import place_of
+from trimtab.stream_autoscaling.heuristics.banded import Arrivals, banded, busy_subtasks, enough, useful
 from trimtab.stream_autoscaling.heuristics.measures import (
     LEAST_BUSY,
     Window,
     intervals_in,
     mean,
-    output_ratios,
-    target_rates,
-    true_rates,
     window,
 )
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
@@ -90,9 +88,8 @@ PARTS = {
 """How many numbers each part has; they lie one after the other."""
 SIZE = sum(PARTS.values())
 
-FIRST_TARGET, FIRST_LIMIT, FIRST_SAVING = 0.65, 0.85, 0.15
 FIRST_PATIENCE = 3.0
-"""Training starts at settings of `banded`. After a restart e to this power times as much must be saved."""
+"""Where training starts, e to this power times as much must be saved right after a restart."""
 LARGEST, LARGEST_OF_A_VERTEX = 6.0, 2.0
 """Exponents stay within."""
 RECENT_S, WINDOW_S, HOUR_S, DAY_S = 1800.0, 900.0, 3600.0, 86_400.0
@@ -110,12 +107,7 @@ def part(name: str) -> slice:
     >>> part("size"), part("catching up")
     (slice(0, 17, None), slice(84, 85, None))
     """
-    first = 0
-    for other, count in PARTS.items():
-        if other == name:
-            return slice(first, first + count)
-        first += count
-    raise KeyError(name)
+    return place_of(PARTS, name)
 
 
 def first_numbers() -> Floats:
@@ -124,10 +116,10 @@ def first_numbers() -> Floats:
     >>> round(float(np.exp(-first_numbers()[part("size")][0])), 2)
     0.65
     """
-    numbers = np.zeros(SIZE)
-    numbers[part("size")][0] = -math.log(FIRST_TARGET)
-    numbers[part("limit")][0] = -math.log(FIRST_LIMIT)
-    numbers[part("saving")][0] = math.log(FIRST_SAVING)
+    numbers, usual = np.zeros(SIZE), banded().values
+    numbers[part("size")][0] = -math.log(usual["target"])
+    numbers[part("limit")][0] = -math.log(usual["limit"])
+    numbers[part("saving")][0] = math.log(usual["saving"])
     numbers[part("worth of more")] = 1.0
     numbers[part("saving")][FACTS.index("restarted within 45 minutes")] = FIRST_PATIENCE
     return numbers
@@ -200,8 +192,7 @@ class CompactDecider:
         came = Arrivals(snapshot, HOUR_S)
         seen = window(snapshot, min(WINDOW_S, snapshot.interval_s * snapshot.samples.present.shape[1]))
         recent = intervals_in(RECENT_S, snapshot.interval_s)
-        rates = target_rates(came.by_source(recent), output_ratios(seen, graph))
-        needed = np.where(rates == 0, 0.0, rates / true_rates(seen))
+        needed = busy_subtasks(came, seen, graph, recent)
         rate = came.all_sources(0, recent)
         minutes_waiting = _over(came.waiting(), rate, 0.0) / 60.0
         facts = self._facts(snapshot, came, rate, minutes_waiting)
@@ -243,13 +234,14 @@ class CompactDecider:
         parallelism = np.where(snapshot.graph.exists, snapshot.parallelism, 0).sum(1) / self._count
         latency = np.nan_to_num(snapshot.samples.latency_s[:, -1]) / snapshot.slo_s
         since_s = np.minimum(snapshot.since_rescale_s, LONG_AGO_S)
+        highest = came.highest(range(0, came.length - count(10) + 1, count(10)), count(10))
         some = rate > 0
         columns = (
             np.ones(len(rate)),
             np.where(some, _log_ratio(mean_of[10], mean_of[30]), 0.0),
             np.where(some, _log_ratio(mean_of[3], mean_of[10]), 0.0),
             np.where(some, _log_ratio(mean_of[30], mean_of[60]), 0.0),
-            np.where(some, came.log_peak(count(10), rate), 0.0),
+            np.where(some & (highest > 0), _log_ratio(highest, rate), 0.0),
             np.sin(day),
             np.cos(day),
             np.sin(2 * day),

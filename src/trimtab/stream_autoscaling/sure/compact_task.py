@@ -112,14 +112,16 @@ class _Ground(NamedTuple):
 
 
 class _Play(NamedTuple):
-    """What one process plays: every policy on the same stretches."""
+    """What one process plays: the stretches once for each candidate, side by side."""
 
     ground: _Ground
     deployment: Deployment
     part: Part
     hours: float | None
     """Length of a stretch; None: whole days."""
-    policies: Sequence[StreamPolicy]
+    policy: StreamPolicy
+    candidates: int = 1
+    """Of each it has a row for every stretch."""
 
 
 class CompactTask:
@@ -145,7 +147,8 @@ class CompactTask:
                 self.settings.practice,
                 "training",
                 course.hours,
-                [CompactPolicy("candidate", row) for row in chunk],
+                CompactPolicy("candidates", np.repeat(chunk, course.stretches, axis=0)),
+                len(chunk),
             )
             for course, ground in grounds
             for chunk in chunks
@@ -193,20 +196,19 @@ class CompactTask:
     def _validated(self, policy: StreamPolicy) -> Floats:
         """Cost of whole validation days, by ground."""
         plays = [
-            _Play(ground, self.settings.deployment, "validation", None, [policy])
-            for ground in self._validation
+            _Play(ground, self.settings.deployment, "validation", None, policy) for ground in self._validation
         ]
         return self._costs(plays)
 
     def _costs(self, plays: Sequence[_Play]) -> Floats:
-        """Mean cost of each policy of each play, one after the other."""
+        """Mean cost of each candidate of each play, one after the other."""
         played = self._playing(_played, plays)
         self.decisions += sum(decisions for _, decisions in played)
         return np.concatenate([costs for costs, _ in played])
 
 
 def _played(play: _Play) -> tuple[Floats, int]:
-    """What the stretches cost an interval under each policy, on average; decisions made."""
+    """What the stretches cost an interval on average, by candidate; decisions made."""
     ground, deployment = play.ground, play.deployment
     job = make_job(ground.job)
     traces = [draw_trace(ground.trace, job, seed=seed, part=play.part) for seed in ground.seeds]
@@ -216,25 +218,16 @@ def _played(play: _Play) -> tuple[Floats, int]:
             stretch_of(trace, span_s, interval_s, seed=seed)
             for trace, seed in zip(traces, ground.seeds, strict=True)
         ]
-    each, policies = len(traces), play.policies
     simulator = StreamSimulator(
-        [job] * (each * len(policies)),
-        traces * len(policies),
+        [job] * (play.candidates * len(traces)),
+        traces * play.candidates,
         deployment,
-        seeds=list(ground.seeds) * len(policies),
+        seeds=list(ground.seeds) * play.candidates,
     )
-    decider = _together(policies, each).begin(simulator.graph)
+    decider = play.policy.begin(simulator.graph)
     total = np.zeros(simulator.size)
     while not simulator.ended.all():
         total += simulator.step(decider.decide(simulator.snapshot())).rewards
     intervals = np.array([trace.length_s // deployment.interval_s for trace in simulator.traces])
     costs = 1 - deployment.objective.latency_weight - total / intervals
-    return costs.reshape(len(policies), each).mean(1), int(intervals.sum())
-
-
-def _together(policies: Sequence[StreamPolicy], each: int) -> StreamPolicy:
-    """Several sets of numbers as one policy, with so many jobs each."""
-    if len(policies) == 1:
-        return policies[0]
-    rows = [one.numbers for one in policies if isinstance(one, CompactPolicy)]
-    return CompactPolicy("candidates", np.repeat(rows, each, axis=0))
+    return costs.reshape(play.candidates, len(traces)).mean(1), int(intervals.sum())
