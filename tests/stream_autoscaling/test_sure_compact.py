@@ -12,7 +12,7 @@ from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapsho
 from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import BundleError, SettingsError
 from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, banded
-from trimtab.stream_autoscaling.policies import make_policy
+from trimtab.stream_autoscaling.policies import find_bundle, make_policy
 from trimtab.stream_autoscaling.problem import Snapshot, allowed
 from trimtab.stream_autoscaling.sure import compact
 from trimtab.stream_autoscaling.sure.compact import (
@@ -282,7 +282,11 @@ def test_a_run_leaves_a_bundle_that_plays_and_can_be_gone_on_from(tmp_path) -> N
     np.testing.assert_array_equal(task.start, policy.numbers)
 
 
-def test_bundles_of_other_versions_are_refused() -> None:
+def test_bundles_of_other_kinds_and_versions_are_refused() -> None:
+    with pytest.raises(
+        BundleError, match="sure: a bundle of kind 'sure'; one of kind 'sure-compact' is needed"
+    ):
+        compact_policy(load_bundle(find_bundle("sure")))
     other = compact_bundle("mine", np.zeros(SIZE - 1), trained={}, scores={})
     with pytest.raises(BundleError, match="mine: its numbers are not those of its facts"):
         compact_policy(other)

@@ -203,6 +203,10 @@ def compact_bundle(
 
 def compact_policy(bundle: Bundle) -> CompactRule:
     """The policy of a bundle, or a line that says why it cannot be played."""
+    if bundle.kind != KIND:
+        raise BundleError(
+            f"{bundle.name}: a bundle of kind {bundle.kind!r}; one of kind {KIND!r} is needed here"
+        )
     if bundle.manifest["features"] != FEATURES or bundle.manifest["settings"].get("hidden") != HIDDEN:
         raise BundleError(f"{bundle.name}: it sees other features than this version; train it again")
     numbers = bundle.tensors.get("numbers")

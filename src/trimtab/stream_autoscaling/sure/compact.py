@@ -330,6 +330,10 @@ def compact_bundle(
 
 def compact_policy(bundle: Bundle) -> CompactPolicy:
     """The policy of a bundle, or a line that says why it cannot be played."""
+    if bundle.kind != KIND:
+        raise BundleError(
+            f"{bundle.name}: a bundle of kind {bundle.kind!r}; one of kind {KIND!r} is needed here"
+        )
     if bundle.manifest["features"] != {"job": list(FACTS), "vertex": list(VERTEX_FACTS)}:
         raise BundleError(f"{bundle.name}: it sees other facts than this version; train it again")
     numbers = bundle.tensors.get("numbers")
