@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,28 @@ def test_a_run_from_rewards_leaves_a_policy(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("preset", "actions", "parts"), [("firm", "discrete7", 7), ("td3", "knobs2", 2)])
+def test_other_answers_are_learned_and_acted_on(
+    tmp_path: Path, preset: str, actions: str, parts: int
+) -> None:
+    training = {**SMALL["training"], "hidden": [8, 8], "context": "none"}
+    changes = {**SMALL, "actions": actions, "training": training}
+    settings = PRESETS.load(preset, changes)
+    run = RunFolder.open(
+        train_aware(settings, tmp_path / "run", name="mine", clock=clock).parent, clock=clock
+    )
+    # Nine steps, of which six or more are there before the first update: one after each step from then on.
+    assert sum(line["updates"] for line in run.read_metrics()) == 4
+    policy = AwarePolicy(load_bundle(run.path / "bundle"))
+    assert policy.design.networks.actions == parts
+    task = AwareTask(settings)
+    services = [one.size for one in task.played(policy)]
+    least, most = settings.deployment.least_replicas, settings.deployment.most_replicas
+    assert all(((least <= sizes[:, 0]) & (sizes[:, 0] <= most)).all() for sizes in services)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_run_may_begin_by_copying_the_rule(tmp_path: Path) -> None:
     settings = settings_of({"logged_steps": 12, "actions": "logratio3"}, cloning_iterations=3, iterations=0)
     found = train_aware(settings, tmp_path / "run", name="mine", clock=clock)
@@ -170,6 +193,10 @@ def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_pa
     ]
     # Seven answers to each of six moments or more, at three prices each.
     assert all(len(log) >= 3 * 7 * 6 for log in logs)
+    # Lessons that lie beside a folder are those of its run, and no others.
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(SettingsError, match=r"lessons of other settings \(seed\); remove"):
+        train_aware(settings.model_copy(update={"seed": 1}), tmp_path / "run", name="mine", clock=clock)
     missing = settings.model_copy(update={"lessons_from": str(tmp_path / "nowhere")})
     with pytest.raises(SettingsError, match="no such lessons"):
         train_aware(missing, tmp_path / "third", name="mine", clock=clock)
@@ -185,6 +212,9 @@ def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_pa
         ({"lessons": 5}, {}, "set training.cloning_iterations too"),
         ({"lessons": 5, "actions": "knobs2"}, {"cloning_iterations": 1}, "need actions = around3"),
         ({"lessons": 5}, {"cloning_iterations": 1, "context": "gru"}, "set training.context = none"),
+        ({}, {"action_enters": 1}, "action_enters = 1, and there are 1 hidden layers"),
+        ({"lessons_from": "nowhere"}, {}, "lessons_from = nowhere without lessons"),
+        ({"lessons": 5, "lessons_from": "nowhere"}, {"cloning_iterations": 1}, "nowhere: no such folder"),
     ],
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], training: dict[str, Any], told: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ class AwareSettings(Settings):
 
 
 PRESETS = Presets("trimtab.pod_autoscaling.aware", AwareSettings)
-"""``aware`` (ours), ``aware-paper`` and ``firm``; see their files."""
+"""``aware`` (ours), ``firm``, ``td3``, ``ppo`` and those of AWARE's experiments; see their files."""
 
 
 def layout_of(settings: AwareSettings) -> Layout:
@@ -171,6 +172,7 @@ def ppo_training_of(settings: AwareSettings) -> TrainingSettings | None:
 def check_settings(settings: AwareSettings) -> None:
     """Refuse early what cannot work: unknown services and traces, lessons that nothing would learn from."""
     ground, training = settings.ground, settings.training
+    design_of(settings)
     for name in ground.applications:
         make_application(name)
     for name in ground.traces:
@@ -188,6 +190,12 @@ def check_settings(settings: AwareSettings) -> None:
         if settings.lessons:
             raise SettingsError("PPO learns from what it plays; set lessons = 0, or leave the table ppo out")
         played.check_batch(settings.environments)
+    if settings.lessons_from and not settings.lessons:
+        raise SettingsError(f"lessons_from = {settings.lessons_from} without lessons; set lessons too")
+    if settings.lessons_from and not Path(settings.lessons_from).is_dir():
+        raise SettingsError(
+            f"lessons_from = {settings.lessons_from}: no such folder; leave it out to collect"
+        )
     if settings.lessons and not training.needs_log:
         raise SettingsError(
             "lessons are copied, in iterations of their own; set training.cloning_iterations too"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ __all__ = [
 
 ASKED_FOR = "aware.toml"
 """The whole settings of a run; `settings.toml` beside it holds those of the algorithm alone."""
+_TOLD_BY_LESSONS = {
+    "ground", "deployment", "multiplier", "least_price", "most_price", "base_slack", "base_cpu",
+    "base_margin", "base_reserve", "environments", "services", "lessons", "lessons_hold", "lessons_follow",
+    "seed",
+}  # fmt: skip
+"""Fields of `AwareSettings` with which other lessons would have been collected."""
 SCORE = "cost on validation services over the rule's"
 """What a bundle's manifest calls the score of its run."""
 
@@ -83,6 +90,8 @@ def train_aware(
                     actor = _actor(best_of_run(RunFolder.open(before, clock=clock)).parameters, task)
                 _collect(task, path, number, actor)
             found.append(loaded_lessons(path, task))
+            if given is None:
+                _refuse_other_lessons(path, settings)
             log = copied_log(task, Lessons.joined(found))
     elif settings.training.needs_log:
         log = recorded(task, task.teacher, steps=settings.logged_steps, seed=split(settings.seed, "log"))
@@ -119,7 +128,24 @@ def _collect(task: AwareTask, path: Path, number: int, actor: Actor | None) -> N
         follow=settings.lessons_follow,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_tensors(path, lessons._asdict(), {"moments": str(settings.lessons)})
+    save_tensors(path, lessons._asdict(), _collected_with(settings))
+
+
+def _collected_with(settings: AwareSettings) -> dict[str, str]:
+    """The settings that decide what lessons tell, as texts."""
+    plain = settings.model_dump(mode="json", include=_TOLD_BY_LESSONS)
+    return {name: json.dumps(value, sort_keys=True) for name, value in plain.items()}
+
+
+def _refuse_other_lessons(path: Path, settings: AwareSettings) -> None:
+    """Lessons that a run finds beside its folder must be its own; others are asked for by name."""
+    had, wanted = load_tensors(path)[1], _collected_with(settings)
+    other = [name for name, text in wanted.items() if had.get(name) != text]
+    if other:
+        raise SettingsError(
+            f"{path}: lessons of other settings ({', '.join(other)}); remove {path.parent}, choose another "
+            f"folder for the run, or set lessons_from = {path.parent} to learn from them all the same"
+        )
 
 
 def loaded_lessons(path: Path, task: AwareTask) -> Lessons:
