@@ -57,7 +57,6 @@ from trimtab.core.statistics import mean_interval, paired_ratio
 from trimtab.stream_autoscaling.history.csv_counts import import_csv_counts
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import make_policy
-from trimtab.stream_autoscaling.sure.actions import base_rule
 from trimtab.stream_autoscaling.sure.compact import CompactPolicy, first_numbers
 from trimtab.stream_autoscaling.sure.policy import SurePolicy
 from trimtab.stream_autoscaling.workload.jobs import make_job
@@ -119,7 +118,7 @@ class RecordedSuite(AutoscalingSuite):
 def contestants(suite: JobsSuite, trained: Mapping[str, Sequence[SurePolicy]]) -> list[Contestant]:
     """Everybody who plays the six jobs."""
     known = shipped_tuned_values()
-    teacher = base_rule(trained[OURS][0].design)
+    teacher = make_policy(trained[OURS][0].design.teacher)
     return [
         *(tuned_rule(name, suite, known) for name in (*RULES, BASE)),
         same_for_all(PUBLISHED, [make_policy("ds2")], suite.jobs),

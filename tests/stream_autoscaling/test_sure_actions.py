@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,20 +10,18 @@ from tests.stream_autoscaling.snapshots import chain_graph, snapshot_of
 from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapshot
 
 from trimtab.stream_autoscaling.policies import make_policy
-from trimtab.stream_autoscaling.problem import Snapshot, StreamPolicy, allowed
+from trimtab.stream_autoscaling.problem import Snapshot, allowed
 from trimtab.stream_autoscaling.sure.actions import (
     CHOICES,
     Bands,
     Suggestion,
-    base_rule,
     decode_action,
     encode_action,
     ladders,
     offer,
     rungs,
 )
-from trimtab.stream_autoscaling.sure.compact import CompactPolicy
-from trimtab.stream_autoscaling.sure.design import Design, design_from
+from trimtab.stream_autoscaling.sure.design import Design
 
 DESIGN = Design(history=30, base_target=0.75, base_limit=0.8, base_recent_s=300.0, base_patience_s=0.0)
 # 150 records/s keep 1.5 of 2 subtasks busy, so each does 100/s; for 300/s at 75 % four are needed.
@@ -53,30 +51,16 @@ def suggested(snapshot: Snapshot, design: Design = DESIGN) -> Suggestion:
 @pytest.mark.parametrize("limit", [0.1, 0.8, 3.0])
 def test_the_suggestion_is_what_the_base_rule_would_do(limit: float) -> None:
     """On random snapshots, after what is allowed: the rule and the suggestion are one."""
-    design = replace(DESIGN, base_limit=limit)
-    check_suggestions(design, make_policy(design.teacher))
-
-
-def test_the_suggestion_is_what_a_compact_autoscaler_would_do() -> None:
-    compact = make_policy("sure-compact")
-    assert isinstance(compact, CompactPolicy)
-    design = Design(history=30, numbers=tuple(compact.numbers.tolist()))
-    assert base_rule(design_from({**asdict(design), "numbers": list(design.numbers)})) is base_rule(design)
-    check_suggestions(design, compact)
-
-
-def check_suggestions(design: Design, rule: StreamPolicy) -> None:
     random = np.random.default_rng(0)
     graph = random_graph(random, [3, 9, 14])
-    commits = 0
+    design = replace(DESIGN, base_limit=limit)
+    rule = make_policy(design.teacher)
     for seen in range(1, 40):
         snapshot = random_snapshot(random, graph, history=30, seen=seen)
         suggestion = suggested(snapshot, design)
         by_rule = allowed(snapshot, rule.begin(graph).decide(snapshot))
         held = np.where(suggestion.commits[:, None], suggestion.parallelism, snapshot.parallelism)
         assert np.array_equal(allowed(snapshot, held), by_rule)
-        commits += int(suggestion.commits.sum())
-    assert commits > 10
 
 
 def test_a_hand_made_offer() -> None:

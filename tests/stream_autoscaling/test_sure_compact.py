@@ -24,7 +24,6 @@ from trimtab.stream_autoscaling.sure.compact import (
     compact_bundle,
     compact_policy,
     first_numbers,
-    numbers_like,
     part,
     thrifty,
     widths,
@@ -38,32 +37,6 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 # 300 records/s, of which a subtask of the second vertex does 100/s: three are busy.
 BUSY = {"records_in": [300.0, 300.0], "records_out": [300.0, 0.0], "busy": [0.3, 0.75]}
-
-
-def test_numbers_like_others_differ_as_the_rule_would() -> None:
-    """With other settings than usual, on moments long after a restart: what `banded` makes of them."""
-    usual = banded().values
-    np.testing.assert_array_equal(numbers_like(first_numbers(), usual, usual), first_numbers()[None])
-    random = np.random.default_rng(2)
-    other = {**usual, "target": np.array([0.5, 0.8]), "limit": np.array([0.7, 1.1]), "saving": 0.3}
-    numbers = numbers_like(first_numbers(), usual, other)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compact, "TRIED", np.zeros(1))
-        for _ in range(20):
-            snapshot = rested(random, [5, 9])
-            expected = BandedDecider(snapshot.graph, other).decide(snapshot)
-            np.testing.assert_array_equal(CompactDecider(snapshot.graph, numbers).decide(snapshot), expected)
-
-
-def test_numbers_without_patience_do_not_wait_after_a_restart() -> None:
-    usual = banded().values
-    graph = chain_graph(2, most=20)
-    snapshot = snapshot_of(
-        graph, parallelism=[12, 12], **BUSY | {"busy": [0.05, 0.25]}, since_rescale_s=600.0
-    )
-    for patience_s, commits in ((0.0, True), (usual["patience_s"], False)):
-        numbers = numbers_like(first_numbers(), usual, {**usual, "patience_s": patience_s})
-        assert CompactDecider(graph, numbers).weigh(snapshot).commits.tolist() == [commits]
 
 
 def rested(random: np.random.Generator, sizes: list[int]) -> Snapshot:

@@ -69,8 +69,6 @@ def test_presets_by_name_and_file(tmp_path) -> None:
     [
         ({"environments": 5}, "choose a multiple of 2"),
         ({"teacher": "ds3"}, "teacher = ds3"),
-        ({"network": {"base_bundle": "nobody"}}, "network.base_bundle = nobody: .*nobody"),
-        ({"network": {"base_bundle": "banded"}}, "network.base_bundle = banded is no compact autoscaler"),
         ({"network": {"history": 60}}, "network.history = 60 intervals, but deployment.history = 6"),
     ],
 )

@@ -8,7 +8,6 @@ subtask: of 128 groups 14 subtasks hold ten at most, and so do 13.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, Weighed, banded
-from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot, StreamPolicy
-from trimtab.stream_autoscaling.sure.compact import CompactDecider, CompactPolicy, numbers_like
+from trimtab.stream_autoscaling.heuristics.rule import Rule
+from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
 from trimtab.stream_autoscaling.sure.design import Design
 
 __all__ = ["CHOICES", "Offer", "Suggestion", "decode_action", "encode_action", "ladders", "offer", "rungs"]
-__all__ += ["VARIED", "Bands", "bands_of", "base_rule", "decider_like"]
+__all__ += ["VARIED", "Bands", "bands_of", "base_rule"]
 
 CHOICES = ("as suggested", "a step below", "two steps below", "a step above", "two steps above", "doubled")
 
@@ -61,28 +60,19 @@ def bands_of(design: Design) -> dict[str, Any]:
     return {**base, **dict(zip(VARIED, (target, target + above, *others), strict=True))}
 
 
-def decider_like(
-    design: Design, graph: Graph, values: Mapping[str, float | Floats]
-) -> BandedDecider | CompactDecider:
-    """A rule like the base rule; the settings in which it differs may differ from job to job, [E]."""
-    if not design.numbers:
-        return BandedDecider(graph, values)
-    return CompactDecider(graph, numbers_like(np.array(design.numbers), design.base, values))
-
-
 class Bands:
     """The base rule and rules like it, for some jobs."""
 
     def __init__(self, graph: Graph, design: Design) -> None:
         bands = bands_of(design)
         self._rules = [
-            decider_like(design, graph, {**bands, **{name: bands[name][k] for name in VARIED}})
+            BandedDecider(graph, {**bands, **{name: bands[name][k] for name in VARIED}})
             for k in range(len(bands["target"]))
         ]
 
     def weigh(self, snapshot: Snapshot) -> list[Weighed]:
         """What each makes of a snapshot."""
-        measured: Any = self._rules[0].measure(snapshot)
+        measured = self._rules[0].measure(snapshot)
         return [rule.weigh(snapshot, measured) for rule in self._rules]
 
     def suggest(self, snapshot: Snapshot) -> Suggestion:
@@ -97,10 +87,8 @@ class Bands:
 
 
 @cache
-def base_rule(design: Design) -> StreamPolicy:
+def base_rule(design: Design) -> Rule:
     """The rule whose suggestions are stepped around; it remembers nothing."""
-    if design.numbers:
-        return CompactPolicy("sure-compact", np.array(design.numbers))
     return banded().with_values(design.base)
 
 

@@ -21,14 +21,7 @@ from numpy.typing import NDArray
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import BundleError
 from trimtab.core.parts import place_of
-from trimtab.stream_autoscaling.heuristics.banded import (
-    Arrivals,
-    Weighed,
-    banded,
-    busy_subtasks,
-    enough,
-    useful,
-)
+from trimtab.stream_autoscaling.heuristics.banded import Arrivals, banded, busy_subtasks, enough, useful
 from trimtab.stream_autoscaling.heuristics.measures import (
     LEAST_BUSY,
     Window,
@@ -45,7 +38,6 @@ __all__ += [
     "compact_bundle",
     "compact_policy",
     "first_numbers",
-    "numbers_like",
     "part",
     "thrifty",
     "widths",
@@ -144,27 +136,6 @@ def widths() -> Floats:
     return width
 
 
-def numbers_like(numbers: Floats, usual: Mapping[str, float], values: Mapping[str, float | Floats]) -> Floats:
-    """Numbers that aim higher, wait longer and so on, by as much as these settings of `banded` are off usual.
-
-    Settings may differ from job to job, [E]; so do the numbers then, [E, numbers].
-
-    >>> usual = banded().values
-    >>> lean = numbers_like(first_numbers(), usual, {**usual, "target": 0.8})
-    >>> round(float(np.exp(-lean[0, part("size")][0])), 2)
-    0.8
-    """
-    more = {name: np.atleast_1d(values[name]) / usual[name] for name in ("target", "limit", "saving")}
-    patience = np.atleast_1d(values["patience_s"]) / usual["patience_s"]
-    size = max(len(one) for one in (*more.values(), patience))
-    found = np.repeat(numbers[None], size, axis=0)
-    found[:, part("size")][:, 0] -= np.log(more["target"])
-    found[:, part("limit")][:, 0] -= np.log(more["limit"])
-    found[:, part("saving")][:, 0] += np.log(np.maximum(more["saving"], _TINY))
-    found[:, part("saving")][:, FACTS.index("restarted within 45 minutes")] *= patience
-    return found
-
-
 class Factors(NamedTuple):
     """What the learned functions say of each job, [E]."""
 
@@ -174,20 +145,10 @@ class Factors(NamedTuple):
     saving: Floats  # share of all subtasks that must be saved to scale down
 
 
-class Measured(NamedTuple):
-    """What a decision starts from; it does not depend on the numbers."""
-
-    needed: Floats  # [E, V]: subtasks that would be busy all the time at present rates; NaN: nobody knows
-    minutes_waiting: Floats  # [E]
-    facts: Floats  # [E, facts]
-    variation: Floats  # [E, V]
-
-
 class Thought(NamedTuple):
     """One decision, and what it was made of."""
 
-    needed: Floats  # [E, V]: as measured
-    busy: Floats  # [E, V]: times so much as what waits is to be caught up with
+    needed: Floats  # [E, V]: subtasks that would be busy all the time at present rates; NaN: nobody knows
     facts: Floats  # [E, facts]
     vertex_facts: Floats  # [E, V, facts of a vertex]
     factors: Factors
@@ -225,31 +186,18 @@ class CompactDecider:
         found = self.think(snapshot)
         return np.where(found.commits[:, None], found.goal, snapshot.parallelism)
 
-    def weigh(self, snapshot: Snapshot, measured: Measured | None = None) -> Weighed:
-        """Where to go, and whether that is worth a restart; what was measured may be shared by several."""
-        found = self.think(snapshot, measured)
-        return Weighed(found.busy, found.goal, found.commits)
-
-    def measure(self, snapshot: Snapshot) -> Measured:
-        """What every set of numbers starts from."""
+    def think(self, snapshot: Snapshot) -> Thought:
+        """A decision with all that it rests on."""
+        graph, now, exists = snapshot.graph, snapshot.parallelism, snapshot.graph.exists
         came = Arrivals(snapshot, HOUR_S)
         seen = window(snapshot, min(WINDOW_S, snapshot.interval_s * snapshot.samples.present.shape[1]))
         recent = intervals_in(RECENT_S, snapshot.interval_s)
+        needed = busy_subtasks(came, seen, graph, recent)
         rate = came.all_sources(0, recent)
         minutes_waiting = _over(came.waiting(), rate, 0.0) / 60.0
-        return Measured(
-            busy_subtasks(came, seen, snapshot.graph, recent),
-            minutes_waiting,
-            self._facts(snapshot, came, rate, minutes_waiting),
-            _variation(seen),
-        )
-
-    def think(self, snapshot: Snapshot, measured: Measured | None = None) -> Thought:
-        """A decision with all that it rests on."""
-        graph, now, exists = snapshot.graph, snapshot.parallelism, snapshot.graph.exists
-        needed, minutes_waiting, facts, variation = self.measure(snapshot) if measured is None else measured
+        facts = self._facts(snapshot, came, rate, minutes_waiting)
         factors = self.factors(facts)
-        vertex_facts = self._vertex_facts(snapshot, needed, variation, factors.size)
+        vertex_facts = self._vertex_facts(snapshot, seen, needed, factors.size)
         of_size, of_limit = (
             np.exp(_within((vertex_facts * self._parts[name][:, None]).sum(2), LARGEST_OF_A_VERTEX))
             for name in ("size of a vertex", "limit of a vertex")
@@ -264,7 +212,7 @@ class CompactDecider:
         goal = np.where(any_over[:, None], np.maximum(up, np.minimum(down, now)), down)
         before, after = (np.where(exists, one, 0).sum(1) for one in (now, goal))
         saves = 1 - after / np.maximum(before, 1) >= factors.saving
-        return Thought(needed, busy, facts, vertex_facts, factors, over, goal, any_over | saves)
+        return Thought(needed, facts, vertex_facts, factors, over, goal, any_over | saves)
 
     def factors(self, facts: Floats) -> Factors:
         """What the learned functions make of some facts, [E, facts]."""
@@ -309,7 +257,7 @@ class CompactDecider:
         )
         return np.stack(columns, axis=1)
 
-    def _vertex_facts(self, snapshot: Snapshot, needed: Floats, variation: Floats, size: Floats) -> Floats:
+    def _vertex_facts(self, snapshot: Snapshot, seen: Window, needed: Floats, size: Floats) -> Floats:
         graph, known = snapshot.graph, np.nan_to_num(needed)
         wanted = np.maximum(known, 0.05) * size[:, None]
         columns = (
@@ -319,7 +267,7 @@ class CompactDecider:
             self._place,
             snapshot.samples.queue_fill[:, -1],
             np.clip(np.log(wanted / np.maximum(snapshot.parallelism, 1)), -1, 1),
-            variation,
+            _variation(seen),
         )
         return np.stack([np.broadcast_to(one, known.shape) for one in columns], axis=2)
 

@@ -59,9 +59,6 @@ class Design:
     base_window_s: float = 900.0
     base_catch_up_s: float = 300.0
     base_patience_s: float = 2700.0
-    numbers: tuple[float, ...] = ()
-    """Of a compact autoscaler that is stepped around instead of `banded` (`compact.py`). The settings above
-    then only say by how much rules like it differ from it."""
     band_targets: tuple[float, ...] = (0.58, 0.72, 0.8)
     """Where neither the base rule nor one that aims at one of these would do anything, nothing is done."""
     straight_through: bool = True
@@ -88,8 +85,6 @@ class Design:
     @property
     def teacher(self) -> str:
         """The rule that a policy does as long as its network says nothing."""
-        if self.numbers:
-            return "sure-compact"
         return "banded:" + ",".join(f"{name}={value:g}" for name, value in self.base.items())
 
 
@@ -99,8 +94,7 @@ _BASE_FIELDS = tuple(one.name for one in fields(Design) if one.name.startswith(_
 
 def design_from(content: Any) -> Design:
     """A design from what a manifest holds; unknown or missing fields raise TypeError."""
-    lists = {name: tuple(content[name]) for name in ("band_targets", "numbers") if name in content}
-    design = Design(**{**content, **lists})
+    design = Design(**{**content, "band_targets": tuple(content["band_targets"])})
     if design.actions not in ("residual", "gaussian"):
         raise TypeError(f"actions = {design.actions!r}")
     return design

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split, uniform
 from trimtab.learning.lessons import Lessons
+from trimtab.stream_autoscaling.heuristics.banded import BandedDecider
 from trimtab.stream_autoscaling.job import Job
-from trimtab.stream_autoscaling.problem import Decider, Graph
-from trimtab.stream_autoscaling.sure.actions import decider_like
+from trimtab.stream_autoscaling.problem import Graph
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.rollouts import Course, RolloutEnvironment
 
@@ -89,20 +89,19 @@ class _Varied:
     name = "varied"
 
     def __init__(self, design: Design, seed: int) -> None:
-        self._design, self._seed = design, seed
+        self._base, self._seed = design.base, seed
 
-    def begin(self, graph: Graph) -> Decider:
-        places, base = np.arange(len(graph.exists)), self._design.base
-        drawn = {name: uniform(split(self._seed, name), places) for name in base}
+    def begin(self, graph: Graph) -> BandedDecider:
+        places = np.arange(len(graph.exists))
+        drawn = {name: uniform(split(self._seed, name), places) for name in self._base}
         target = 0.55 + 0.3 * drawn["target"]
-        return decider_like(
-            self._design,
+        return BandedDecider(
             graph,
             {
-                **base,
+                **self._base,
                 "target": target,
                 "limit": target + 0.1 + 0.3 * drawn["limit"],
                 "saving": 0.1 + 0.3 * drawn["saving"],
-                "patience_s": 2 * base["patience_s"] * drawn["patience_s"],
+                "patience_s": 2 * self._base["patience_s"] * drawn["patience_s"],
             },
         )

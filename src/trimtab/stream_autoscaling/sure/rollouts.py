@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,11 @@ from trimtab.core.environment import BatchOutcome
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import exponential, hash_counters, integers, split, uniform
 from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.heuristics.banded import BandedDecider
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.problem import (
     Decider,
     Flags,
-    Graph,
     Integers,
     Snapshot,
     StreamPolicy,
@@ -35,7 +36,6 @@ from trimtab.stream_autoscaling.sure.actions import (
     Bands,
     bands_of,
     base_rule,
-    decider_like,
     decode_action,
     encode_action,
 )
@@ -236,10 +236,7 @@ class _Shard:
         if rows.size:
             bands = bands_of(design)
             tiled = {name: np.tile(bands[name], len(rows)) for name in VARIED}
-
-            def begin(graph: Graph) -> Decider:
-                return decider_like(design, graph, {**bands, **tiled})
-
+            begin = partial(BandedDecider, values={**bands, **tiled})
             found = returns(self._playing, rows, done[rows], begin, course.look_ahead)
             found -= found[:, :1]
             held = holds[rows]

@@ -24,9 +24,8 @@ from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import Graph, Integers, Snapshot, StreamPolicy
 from trimtab.stream_autoscaling.simulator.simulator import simulate
-from trimtab.stream_autoscaling.sure.actions import base_rule, decode_action
+from trimtab.stream_autoscaling.sure.actions import decode_action
 from trimtab.stream_autoscaling.sure.agent import sure_agent
-from trimtab.stream_autoscaling.sure.compact import CompactPolicy
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.encoders import encoder_of
 from trimtab.stream_autoscaling.sure.features import FeatureHistory
@@ -38,8 +37,7 @@ from trimtab.stream_autoscaling.workload.jobs import make_job
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
-__all__ = ["NetworkSettings", "SureSettings", "SureTask", "check_settings", "design_of"]
-__all__ += ["load_preset", "preset_names"]
+__all__ = ["NetworkSettings", "SureSettings", "SureTask", "check_settings", "load_preset", "preset_names"]
 
 _COMPARED = ("violation_share", "rescales", "slot_hours", "latency_s", "utilisation")
 
@@ -88,11 +86,6 @@ class NetworkSettings(Settings):
     )
     base_patience_s: float = Field(
         default=2700.0, ge=0, le=86_400, description="It does not scale down for so long after a restart."
-    )
-    base_bundle: str = Field(
-        default="",
-        description="Compact autoscaler that is stepped around instead of banded; base_* then only say how "
-        "others differ from it.",
     )
     band_targets: tuple[float, ...] = Field(
         default=(0.58, 0.72, 0.8),
@@ -167,7 +160,7 @@ preset_names, load_preset = PRESETS.names, PRESETS.load
 
 def check_settings(settings: SureSettings) -> None:
     """Refuse in a second what making the task would refuse after minutes of compiling."""
-    design = design_of(settings.network)
+    design = _design(settings)
     encoder_of(design.history_encoder)
     _teacher(settings, design)
     if settings.training.algorithm == "weighing" and not settings.look_ahead_h:
@@ -197,27 +190,16 @@ def check_settings(settings: SureSettings) -> None:
         )
 
 
-def design_of(network: NetworkSettings) -> Design:
-    """The design that settings ask for."""
-    chosen = network.model_dump()
-    name = chosen.pop("base_bundle")
-    if not name:
-        return Design(**chosen)
-    base = _policy("network.base_bundle", name)
-    if not isinstance(base, CompactPolicy):
-        raise SettingsError(f"network.base_bundle = {name} is no compact autoscaler, such as sure-compact")
-    return Design(**chosen, numbers=tuple(base.numbers.tolist()))
+def _design(settings: SureSettings) -> Design:
+    return Design(**settings.network.model_dump())
 
 
 def _teacher(settings: SureSettings, design: Design) -> StreamPolicy:
-    return _policy("teacher", settings.teacher) if settings.teacher else base_rule(design)
-
-
-def _policy(setting: str, name: str) -> StreamPolicy:
+    name = settings.teacher or design.teacher
     try:
         return make_policy(name)
     except TrimtabError as error:
-        raise SettingsError(f"{setting} = {name}: {error}") from None
+        raise SettingsError(f"teacher = {name}: {error}") from None
 
 
 class SureTask:
@@ -228,7 +210,7 @@ class SureTask:
     def __init__(self, settings: SureSettings, *, start: Bundle | None = None) -> None:
         check_settings(settings)
         self.settings = settings
-        self.design = design_of(settings.network)
+        self.design = _design(settings)
         self.agent: Agent = sure_agent(
             self.design,
             sees_future=settings.sees_future,

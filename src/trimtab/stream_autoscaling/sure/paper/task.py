@@ -25,7 +25,7 @@ from trimtab.stream_autoscaling.sure.paper.features import PAPER_FEATURES
 from trimtab.stream_autoscaling.sure.paper.policy import PaperDecider
 from trimtab.stream_autoscaling.sure.paper.setting import Scale, paper_job, play_hours, rewards_of, scale_of
 from trimtab.stream_autoscaling.sure.rollouts import TRAINING_SEEDS
-from trimtab.stream_autoscaling.sure.task import NetworkSettings, design_of
+from trimtab.stream_autoscaling.sure.task import NetworkSettings
 from trimtab.stream_autoscaling.workload.jobs import FROZEN
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace
 from trimtab.stream_autoscaling.workload.traces import RateTrace
@@ -80,7 +80,7 @@ class PaperTask:
                 "the published rules; set gaussian"
             )
         self.settings = settings
-        self.design = design_of(settings.network)
+        self.design = Design(**settings.network.model_dump())
         seed, features = settings.training.seed, len(PAPER_FEATURES)
         actor = new_network(self.design, seed, features=features)["actor"]
         actor["log_spread"] = np.full(1, np.log(settings.first_spread), np.float32)
