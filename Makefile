@@ -60,7 +60,7 @@ train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two co
 train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (half an hour on 16 cores, hours on two).
 	$(BIN)/trimtab train stream --preset sure-compact --out runs/sure-compact $(ARGS)
 
-train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (an hour on two cores).
+train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (half an hour on one core).
 	$(BIN)/trimtab train pod --preset aware --out runs/aware $(ARGS)
 
 train-pod-rivals: $(VENV)/.dev-ready  ## Practise with the learned rivals of services (ARGS="simppo adrl": only these).

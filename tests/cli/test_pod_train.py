@@ -149,6 +149,20 @@ def test_a_finished_run_goes_on_to_nothing(
     assert f"{folder}: no training of dag to go on with" in refused("train", "dag", "--resume", str(folder))
 
 
+def test_lessons_that_were_collected_before_a_stop_are_not_lost(
+    run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(settings: AwareSettings, folder: Path, **others: Any) -> Path:
+        Path(f"{folder}-lessons").mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train_aware", begin)
+    answer = run("train", "pod", "--preset", "aware", "--out", "mine")
+    assert answer.code == 130
+    assert "collecting 5,600 lessons in each of 2 rounds first" in answer.err
+    assert "whole rounds of lessons are kept; go on with the same command and --out mine" in answer.err
+
+
 def test_flags_lie_over_the_preset(run: Callable, asked: list[AwareSettings]) -> None:
     answer = run("train", "pod", "--preset", "aware", "--app", "thumbnails, compress+sleep", "--trace",
                  "noisy", "--set", "training.hidden=[12]", "--minutes", "2", "--seed", "4", "--out", "mine"

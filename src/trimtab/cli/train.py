@@ -290,7 +290,11 @@ def _train(
     if not quiet:
         remark("compiling the engine and the network; this takes a minute or two")
         if getattr(asked, "lessons", 0) and not asked.lessons_from and not resume:
-            remark(f"collecting {asked.lessons:,} {trainer.lessons_words} first; later runs can share them")
+            rounds = f" in each of {asked.lessons_rounds} rounds" if asked.lessons_rounds > 1 else ""
+            remark(
+                f"collecting {asked.lessons:,} {trainer.lessons_words}{rounds} first, which takes minutes or "
+                "hours and shows nothing; later runs can share them"
+            )
     try:
         with _training_bar(asked, quiet=quiet) as show:
             return trainer.train(
@@ -300,6 +304,8 @@ def _train(
         if folder.exists():
             words = ["trimtab", "train", trainer.wing, "--resume", str(folder)]
             remark(f"go on with: {shlex.join(words)}")
+        elif Path(f"{folder}-lessons").exists():
+            remark(f"whole rounds of lessons are kept; go on with the same command and --out {folder}")
         raise
 
 
