@@ -19,10 +19,10 @@ from trimtab.dag_scheduling.policies import DagPolicy
 LOADS = (0.8, 0.95)
 SEEDS, MANY_SEEDS, JOBS = 24, 96, 100
 WHOLE = "ablation-full"
-SLIGHT = "ablation-no-graph"
+NO_GRAPH = "ablation-no-graph"
 WITHOUT = {
     "ablation-no-limit": "no limit head",
-    "ablation-no-graph": "no graph encoder",
+    NO_GRAPH: "no graph encoder",
     "ablation-no-future": "no input-dependent baseline",
     "decima-tpch-batch": "trained on batches only",
 }
@@ -31,7 +31,7 @@ WITHOUT = {
 def main() -> None:
     started = time.perf_counter()
     policies: dict[str, DagPolicy] = dict(networks(WHOLE, *WITHOUT))
-    often = {name: policies.pop(name) for name in (WHOLE, SLIGHT)}
+    often = {name: policies.pop(name) for name in (WHOLE, NO_GRAPH)}
     few, many = (
         StreamSuite(loads=LOADS, seeds=seeds, workload=StreamWorkload(jobs=JOBS, load=LOADS[0]))
         for seeds in (SEEDS, MANY_SEEDS)

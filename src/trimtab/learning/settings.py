@@ -1,12 +1,13 @@
 """Everything a training run can be told, and what it then does at which iteration."""
 
 import math
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Settings, model_validator
 
-__all__ = ["BaselineName", "Schedule", "TrainingSettings"]
+__all__ = ["BaselineName", "Schedule", "TrainingSettings", "check_lessons_from"]
 
 BaselineName: TypeAlias = Literal[
     "critic", "foreseen", "none", "state_value", "same_sequence", "multi_value", "meta"
@@ -264,3 +265,11 @@ class TrainingSettings(Settings):
         # Growing towards "no limit" passes through twice, three times ... the first mean.
         final = self.final_mean_episode_s or self.mean_episode_s / (1 - gone)
         return self.mean_episode_s + gone * (final - self.mean_episode_s)
+
+
+def check_lessons_from(folder: str, lessons: int) -> None:
+    """Refuse a folder of earlier lessons that is not there, or from which nothing would be learned."""
+    if folder and not lessons:
+        raise SettingsError(f"lessons_from = {folder} without lessons; set lessons too")
+    if folder and not Path(folder).is_dir():
+        raise SettingsError(f"lessons_from = {folder}: no such folder; leave it out to collect")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from trimtab.learning.off_policy_state import LearnerShape
 from trimtab.learning.off_policy_task import Outcome
 from trimtab.learning.on_policy_settings import PpoSettings, refuse_meaningless, training_settings
 from trimtab.learning.replay import Layout
-from trimtab.learning.settings import TrainingSettings
+from trimtab.learning.settings import TrainingSettings, check_lessons_from
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.aware.actions import ACTION_PARTS, Actuator, actuator_of
 from trimtab.pod_autoscaling.aware.design import ActionKind, Design, RewardKind
@@ -190,12 +189,7 @@ def check_settings(settings: AwareSettings) -> None:
         if settings.lessons:
             raise SettingsError("PPO learns from what it plays; set lessons = 0, or leave the table ppo out")
         played.check_batch(settings.environments)
-    if settings.lessons_from and not settings.lessons:
-        raise SettingsError(f"lessons_from = {settings.lessons_from} without lessons; set lessons too")
-    if settings.lessons_from and not Path(settings.lessons_from).is_dir():
-        raise SettingsError(
-            f"lessons_from = {settings.lessons_from}: no such folder; leave it out to collect"
-        )
+    check_lessons_from(settings.lessons_from, settings.lessons)
     if settings.lessons and not training.needs_log:
         raise SettingsError(
             "lessons are copied, in iterations of their own; set training.cloning_iterations too"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -17,7 +16,7 @@ from trimtab.core.settings import Field, Presets, Settings
 from trimtab.learning.agent import Agent
 from trimtab.learning.lessons import Lessons
 from trimtab.learning.runs import refuse_other_network
-from trimtab.learning.settings import TrainingSettings
+from trimtab.learning.settings import TrainingSettings, check_lessons_from
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.episode import Episode
 from trimtab.stream_autoscaling.job import Job
@@ -170,12 +169,7 @@ def check_settings(settings: SureSettings) -> None:
             f"lessons = {settings.lessons} needs training.algorithm = weighing, not "
             f"{settings.training.algorithm}; set it, or lessons = 0"
         )
-    if settings.lessons_from and not settings.lessons:
-        raise SettingsError(f"lessons_from = {settings.lessons_from} without lessons; set lessons too")
-    if settings.lessons_from and not Path(settings.lessons_from).is_dir():
-        raise SettingsError(
-            f"lessons_from = {settings.lessons_from}: no such folder; leave it out to collect"
-        )
+    check_lessons_from(settings.lessons_from, settings.lessons)
     if settings.look_ahead_h and settings.training.baseline != "foreseen":
         raise SettingsError(
             f"look_ahead_h = {settings.look_ahead_h:g} needs training.baseline = foreseen, not "
