@@ -22,7 +22,14 @@ from trimtab.stream_autoscaling.problem import (
     allowed,
     slots_taken,
 )
-from trimtab.stream_autoscaling.simulator.state import NEVER, State, new_history, settings_of
+from trimtab.stream_autoscaling.simulator.state import (
+    NEVER,
+    History,
+    Record,
+    State,
+    new_history,
+    settings_of,
+)
 from trimtab.stream_autoscaling.simulator.stepping import settle, step_many
 from trimtab.stream_autoscaling.simulator.tables import (
     first_hour_rate,
@@ -113,8 +120,18 @@ class StreamSimulator:
 
     @property
     def state(self) -> State:
-        """The engine's own arrays, for tests and drawings; no policy may look there."""
+        """The engine's own arrays, for tests, drawings and compiled code; no policy may look there."""
         return self._state
+
+    @property
+    def history(self) -> History:
+        """The engine's ring of samples."""
+        return self._history
+
+    @property
+    def settings(self) -> Record:
+        """The deployment as the engine reads it."""
+        return self._settings
 
     def reset(
         self,

@@ -19,6 +19,7 @@ from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import Floats, StreamPolicy
 from trimtab.stream_autoscaling.simulator.simulator import Foreknowing, StreamSimulator
 from trimtab.stream_autoscaling.sure.compact import CompactPolicy, compact_policy, first_numbers, widths
+from trimtab.stream_autoscaling.sure.compact_engine import play_out
 from trimtab.stream_autoscaling.workload.jobs import make_job
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace, stretch_of
 
@@ -55,10 +56,11 @@ class CompactSettings(Settings):
     )
     deployment: Deployment = Field(default=Deployment(), description="Where the jobs run, and what is good.")
     practice_substep_ms: int = Field(
-        default=2000,
+        default=1000,
         ge=10,
         le=60_000,
-        description="Time step of the fluid in practice, not in validation.",
+        description="Time step of the fluid in practice, not in validation; longer ones are faster, and "
+        "teach what is not so.",
     )
     rule: str = Field(
         default="banded", min_length=1, description="Rule that validation scores are measured against."
@@ -224,10 +226,19 @@ def _played(play: _Play) -> tuple[Floats, int]:
         deployment,
         seeds=list(ground.seeds) * play.candidates,
     )
-    decider = play.policy.begin(simulator.graph)
-    total = np.zeros(simulator.size)
-    while not simulator.ended.all():
-        total += simulator.step(decider.decide(simulator.snapshot())).rewards
+    total = _earned(play.policy, simulator)
     intervals = np.array([trace.length_s // deployment.interval_s for trace in simulator.traces])
     costs = 1 - deployment.objective.latency_weight - total / intervals
     return costs.reshape(play.candidates, len(traces)).mean(1), int(intervals.sum())
+
+
+def _earned(policy: StreamPolicy, simulator: StreamSimulator) -> Floats:
+    """Sum of the rewards of each environment until all traces are over."""
+    if isinstance(policy, CompactPolicy):
+        return play_out(
+            simulator, np.broadcast_to(policy.numbers, (simulator.size, policy.numbers.shape[-1]))
+        )
+    decider, total = policy.begin(simulator.graph), np.zeros(simulator.size)
+    while not simulator.ended.all():
+        total += simulator.step(decider.decide(simulator.snapshot())).rewards
+    return total

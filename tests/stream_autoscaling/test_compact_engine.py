@@ -1,0 +1,85 @@
+"""The compact autoscaler inside the compiled engine decides as the one on numpy, number for number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimtab.core.errors import ActionError
+from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.problem import Floats
+from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
+from trimtab.stream_autoscaling.sure.compact import SIZE, CompactPolicy, first_numbers, widths
+from trimtab.stream_autoscaling.sure.compact_engine import play_out
+from trimtab.stream_autoscaling.workload.jobs import make_job
+from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace, stretch_of
+
+SEEDS = [1, 2]
+
+
+def simulator_of(jobs: list[str], hours: float, candidates: int, **changes: Any) -> StreamSimulator:
+    """Each job with two stretches of a web server's load, once for each candidate."""
+    deployment = Deployment(substep_ms=2000, **changes)
+    made = [make_job(name) for name in jobs]
+    drawn = [
+        (job, stretch_of(draw_trace(TraceSettings(), job, seed=seed), 3600 * hours, 60.0, seed=seed), seed)
+        for job in made
+        for seed in SEEDS
+    ] * candidates
+    return StreamSimulator(
+        [job for job, _, _ in drawn],
+        [trace for _, trace, _ in drawn],
+        deployment,
+        seeds=[seed for _, _, seed in drawn],
+    )
+
+
+def candidates_of(simulator: StreamSimulator) -> Floats:
+    """Numbers all over the place, other ones for every environment."""
+    luck = np.random.default_rng(7)
+    return first_numbers() + 2 * widths() * luck.standard_normal((simulator.size, SIZE))
+
+
+def compare(jobs: list[str], hours: float, candidates: int, **changes: Any) -> StreamSimulator:
+    from_python, compiled = (simulator_of(jobs, hours, candidates, **changes) for _ in range(2))
+    numbers = candidates_of(from_python)
+    decider, expected = CompactPolicy("numpy", numbers).begin(from_python.graph), np.zeros(from_python.size)
+    while not from_python.ended.all():
+        expected += from_python.step(decider.decide(from_python.snapshot())).rewards
+    earned = play_out(compiled, numbers)
+    np.testing.assert_array_equal(earned, expected)
+    for field in ("parallelism", "wanted", "processed_total"):
+        np.testing.assert_array_equal(compiled.state.vertices[field], from_python.state.vertices[field])
+    assert compiled.ended.all()
+    return compiled
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"history": 2},
+        {"interval_s": 120, "history": 20},
+        {"missing": 0.3},
+        {"cooldown_s": 900},
+        {"slots": 6},
+    ],
+)
+def test_it_lives_through_the_same_as_asked_from_python(changes: dict[str, Any]) -> None:
+    lived = compare(["linear:2", "linear:4"], 1.0, 1, **changes)
+    assert lived.state.run["restarts"].sum() > 0
+
+
+@pytest.mark.slow
+def test_all_six_jobs_live_through_the_same() -> None:
+    jobs = ["small-1", "small-2", "medium-1", "medium-2", "large-1", "large-2"]
+    lived = compare(jobs, 6.0, 4)
+    assert lived.state.run["restarts"].sum() > 100
+
+
+def test_numbers_of_another_shape_are_refused() -> None:
+    simulator = simulator_of(["linear:2"], 0.5, 1)
+    with pytest.raises(ActionError, match=r"numbers of shape \(1, 86\); give \(2, 86\)"):
+        play_out(simulator, first_numbers()[None])
