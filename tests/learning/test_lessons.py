@@ -31,9 +31,15 @@ def test_draws_depend_on_the_seed_alone_and_reach_every_lesson() -> None:
 
 def test_lessons_are_joined_and_survive_the_disk(tmp_path: Path) -> None:
     joined = Lessons.joined([made(3), made(2, 3)])
-    joined.save(tmp_path / "kept" / "small.npz")
+    told = {"seed": "3"}
+    Lessons(joined.observations, told=told).save(tmp_path / "kept" / "small.npz")
     kept = Lessons.load(tmp_path / "kept" / "small.npz")
-    assert len(kept) == 5 and kept.observations["seen"].tolist() == [0, 1, 2, 3, 4]
+    assert (
+        len(kept) == 5
+        and kept.told == told
+        and joined.told == {}
+        and kept.observations["seen"].tolist() == [0, 1, 2, 3, 4]
+    )
     assert [one.name for one in (tmp_path / "kept").iterdir()] == ["small.npz"]
 
 

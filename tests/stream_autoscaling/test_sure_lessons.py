@@ -111,6 +111,8 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
     with pytest.raises(SettingsError, match="lessons with a history of 6 intervals"):
         run("third", lessons_from=str(kept), network={**plain["network"], "history": 5})
 
+    with pytest.raises(SettingsError, match=r"lessons of other settings \(training\.seed\); remove"):
+        run("first", training={**plain["training"], "seed": 9})
     with pytest.raises(SettingsError, match=r"linear:4\.npz: no lessons of these jobs"):
         run("fourth", lessons_from=str(kept), jobs=["linear:4"])
     with pytest.raises(SettingsError, match="lessons_from = nowhere: no such folder"):

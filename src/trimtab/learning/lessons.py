@@ -5,19 +5,23 @@ So what several actions would have earned (see `weighing`) is collected once and
 designs, or seeds, then learn from the same lessons. Those of one collection have the same shapes.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.errors import TrimtabError
+from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.randomness import integers, split
+from trimtab.core.settings import Settings
 from trimtab.learning.rollouts import Rollout
 from trimtab.learning.weighing import ALTERNATIVES
 
-__all__ = ["Lessons"]
+__all__ = ["Lessons", "collected_with", "refuse_other_lessons"]
+
+_TOLD = "collected with"
 
 
 class Lessons:
@@ -35,11 +39,15 @@ class Lessons:
     (3, (4, 5))
     """
 
-    def __init__(self, observations: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(
+        self, observations: Mapping[str, NDArray[Any]], *, told: Mapping[str, str] | None = None
+    ) -> None:
+        """`told` says with which settings they were collected (`collected_with`)."""
         missing = [name for name in ALTERNATIVES if name not in observations]
         if missing:
             raise TrimtabError(f"lessons without {', '.join(missing)}; collect them anew")
         self.observations = dict(observations)
+        self.told = dict(told or {})
 
     @staticmethod
     def joined(parts: Sequence["Lessons"]) -> "Lessons":
@@ -72,7 +80,8 @@ class Lessons:
         """Write one file, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial.npz")
-        np.savez(partial, allow_pickle=False, **self.observations)
+        told = {_TOLD: np.array(json.dumps(self.told))}
+        np.savez(partial, allow_pickle=False, **self.observations, **told)
         partial.replace(path)
 
     @staticmethod
@@ -80,6 +89,28 @@ class Lessons:
         """Read what `save` wrote."""
         try:
             with np.load(path) as kept:
-                return Lessons({name: kept[name] for name in kept.files})
+                told = json.loads(str(kept[_TOLD])) if _TOLD in kept.files else {}
+                return Lessons({name: kept[name] for name in kept.files if name != _TOLD}, told=told)
         except (OSError, ValueError) as error:
             raise TrimtabError(f"{path}: no lessons ({error}); collect them anew") from None
+
+
+def collected_with(settings: Settings, fields: Collection[str]) -> dict[str, str]:
+    """The settings that decide what lessons tell, as texts; a dot leads into a part of the settings."""
+    told = {}
+    for field in sorted(fields):
+        value: Any = settings.model_dump(mode="json")
+        for name in field.split("."):
+            value = value[name]
+        told[field] = json.dumps(value, sort_keys=True)
+    return told
+
+
+def refuse_other_lessons(path: Path, had: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Lessons that a run finds beside its folder must be its own; others are asked for by name."""
+    other = [name for name, text in wanted.items() if had.get(name) != text]
+    if other:
+        raise SettingsError(
+            f"{path}: lessons of other settings ({', '.join(other)}); remove {path.parent}, choose another "
+            f"folder for the run, or set lessons_from = {path.parent} to learn from them all the same"
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.learning.agent import Parameters
+from trimtab.learning.lessons import collected_with, refuse_other_lessons
 from trimtab.learning.off_policy import recorded, train_off_policy
 from trimtab.learning.on_policy import OnPolicyTask
 from trimtab.learning.replay import Replay, Steps
@@ -91,7 +91,8 @@ def train_aware(
                 _collect(task, path, number, actor)
             found.append(loaded_lessons(path, task))
             if given is None:
-                _refuse_other_lessons(path, settings)
+                wanted = collected_with(settings, _TOLD_BY_LESSONS)
+                refuse_other_lessons(path, load_tensors(path)[1], wanted)
             log = copied_log(task, Lessons.joined(found))
     elif settings.training.needs_log:
         log = recorded(task, task.teacher, steps=settings.logged_steps, seed=split(settings.seed, "log"))
@@ -128,24 +129,7 @@ def _collect(task: AwareTask, path: Path, number: int, actor: Actor | None) -> N
         follow=settings.lessons_follow,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_tensors(path, lessons._asdict(), _collected_with(settings))
-
-
-def _collected_with(settings: AwareSettings) -> dict[str, str]:
-    """The settings that decide what lessons tell, as texts."""
-    plain = settings.model_dump(mode="json", include=_TOLD_BY_LESSONS)
-    return {name: json.dumps(value, sort_keys=True) for name, value in plain.items()}
-
-
-def _refuse_other_lessons(path: Path, settings: AwareSettings) -> None:
-    """Lessons that a run finds beside its folder must be its own; others are asked for by name."""
-    had, wanted = load_tensors(path)[1], _collected_with(settings)
-    other = [name for name, text in wanted.items() if had.get(name) != text]
-    if other:
-        raise SettingsError(
-            f"{path}: lessons of other settings ({', '.join(other)}); remove {path.parent}, choose another "
-            f"folder for the run, or set lessons_from = {path.parent} to learn from them all the same"
-        )
+    save_tensors(path, lessons._asdict(), collected_with(settings, _TOLD_BY_LESSONS))
 
 
 def loaded_lessons(path: Path, task: AwareTask) -> Lessons:

@@ -9,7 +9,7 @@ from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
-from trimtab.learning.lessons import Lessons
+from trimtab.learning.lessons import Lessons, collected_with, refuse_other_lessons
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
 from trimtab.stream_autoscaling.job import Job
@@ -22,6 +22,14 @@ __all__ = ["ASKED_FOR", "SCORE", "bundle_of_run", "save_bundle_of_run", "train_s
 
 ASKED_FOR = "sure.toml"
 """The whole settings of a run; `settings.toml` beside it holds those of the algorithm alone."""
+_TOLD_BY_LESSONS = {
+    "jobs", "job_variants", "trace", "deployment", "look_ahead_h", "weighed_share", "lessons", "span_h",
+    "start_spread", "sequences", "training.seed", "network.actions", "network.history",
+    "network.band_targets", "network.base_target", "network.base_limit", "network.base_saving",
+    "network.base_memory_s", "network.base_recent_s", "network.base_window_s", "network.base_catch_up_s",
+    "network.base_patience_s",
+}  # fmt: skip
+"""Fields of `SureSettings` with which other lessons would have been collected; encoders may differ."""
 SCORE = "validation reward that the teacher has more"
 """What a bundle's manifest calls the score of its run."""
 
@@ -79,7 +87,8 @@ def _lessons(
         if not path.exists():
             settings, seed = task.settings, split(task.settings.training.seed, path.stem, number)
             course, count = task.course(jobs), settings.lessons
-            collect_lessons(course, task.design, count, seed=seed, actor=actor).save(path)
+            lessons = collect_lessons(course, task.design, count, seed=seed, actor=actor)
+            Lessons(lessons.observations, told=collected_with(settings, _TOLD_BY_LESSONS)).save(path)
         lessons = Lessons.load(path)
         intervals = lessons.observations["window"].shape[1]
         if intervals != task.design.history:
@@ -87,6 +96,8 @@ def _lessons(
                 f"{path}: lessons with a history of {intervals} intervals, and the network looks back "
                 f"{task.design.history}; set network.history, or collect other lessons"
             )
+        if not given:
+            refuse_other_lessons(path, lessons.told, collected_with(task.settings, _TOLD_BY_LESSONS))
         found.append(lessons)
     return found
 
