@@ -59,8 +59,7 @@ class CompactSettings(Settings):
         default=1000,
         ge=10,
         le=60_000,
-        description="Time step of the fluid in practice, not in validation; longer ones are faster, and "
-        "teach what is not so.",
+        description="Time step of the fluid in practice, not in validation; longer is faster, less exact.",
     )
     rule: str = Field(
         default="banded", min_length=1, description="Rule that validation scores are measured against."
