@@ -30,6 +30,7 @@ from benchmarks.decima_settings import (
     ratio_reported,
     reported,
     suite_of_file,
+    tuned_rules,
 )
 from benchmarks.published_setting import CLUSTER, published_profile
 from benchmarks.results import Row
@@ -66,8 +67,18 @@ def judged(ground: str, measured: dict[str, Numbers], policy: str, network: str)
 
 def embedded_rows(policy: DagPolicy, network: DagPolicy) -> list[Row]:
     suite = BatchSuite(seeds=SEEDS)
-    measured = play_jct_s(suite, all_rules(suite) | {policy.name: policy, network.name: network})
-    return judged("embedded", measured, policy.name, network.name)
+    of_streams = make_policy("compact-tpch-stream")
+    learned = {one.name: one for one in (policy, network, of_streams)}
+    measured = play_jct_s(suite, all_rules(suite) | learned)
+    return [
+        *judged("embedded", measured, policy.name, network.name),
+        *elsewhere("batches", measured, (of_streams,)),
+        ratio_reported(
+            "elsewhere: compact-tpch-stream on batches / compact-tpch-batch",
+            measured[of_streams.name],
+            measured[policy.name],
+        ),
+    ]
 
 
 def public_rows(policy: DagPolicy, network: DagPolicy, strangers: Sequence[DagPolicy]) -> list[Row]:
@@ -113,17 +124,27 @@ def rules_tuned_here(suite: DagSuite) -> dict[str, DagPolicy]:
 
 
 def elsewhere_rows(strangers: Sequence[DagPolicy]) -> list[Row]:
-    """Random DAGs instead of TPC-H, and twice the cluster."""
+    """Random DAGs instead of TPC-H, and clusters of other sizes; rules as tuned for 50 executors."""
     grounds = {
-        "synthetic jobs": BatchSuite(seeds=ELSEWHERE_SEEDS, workload=WorkloadSettings(name="synthetic")),
-        "100 executors": BatchSuite(
-            seeds=ELSEWHERE_SEEDS, cluster=BatchSuite().cluster.model_copy(update={"executors": 100})
-        ),
+        "synthetic jobs": BatchSuite(seeds=ELSEWHERE_SEEDS, workload=WorkloadSettings(name="synthetic"))
+    } | {
+        f"{executors} executors": BatchSuite(
+            seeds=ELSEWHERE_SEEDS, cluster=BatchSuite().cluster.model_copy(update={"executors": executors})
+        )
+        for executors in (10, 20, 100)
     }
+    rules = {"fair": make_policy("fair")} | tuned_rules(BatchSuite())
     rows = []
     for ground, suite in grounds.items():
-        measured = play_jct_s(suite, {"fair": make_policy("fair")} | {one.name: one for one in strangers})
+        measured = play_jct_s(suite, rules | {one.name: one for one in strangers})
+        best = best_of(measured, list(rules))
         rows += elsewhere(ground, measured, strangers)
+        rows += [
+            ratio_reported(
+                f"elsewhere: {one.name} on {ground} / best rule ({best})", measured[one.name], measured[best]
+            )
+            for one in strangers
+        ]
     return rows
 
 

@@ -4,6 +4,8 @@ import io
 import json
 import pickle
 import shlex
+import shutil
+import signal
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -109,6 +111,25 @@ def test_a_run_leaves_a_policy_its_score_and_its_curves(trained: tuple[Path, dic
     episode = simulate(tiny_workload("two-jobs"), policy, Cluster(executors=3))
     assert episode.policy == str(folder)
     assert (episode.completion_ms > 0).all()
+
+
+@pytest.mark.slow
+def test_who_is_told_to_end_leaves_the_best_policy_so_far(
+    trained: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    folder = tmp_path / "ended"
+
+    def be_ended(settings: DecimaSettings, into: Path, **others: Any) -> Path:
+        shutil.copytree(trained[0], into, ignore=shutil.ignore_patterns("bundle"))
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("still here")
+
+    monkeypatch.setattr(training, "train_decima", be_ended)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["train", "dag", "--preset", "decima-cpu", "--out", str(folder)]) == 130
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert f"the best policy so far: {folder / 'bundle'}" in capsys.readouterr().err
+    assert make_policy(str(folder)).name == str(folder)
 
 
 @pytest.mark.slow
@@ -227,6 +248,10 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
         (
             ["--set", "courses=[{}, {}]", "--set", "environments=7", "--set", "training.minibatches=1"],
             "7 environments cannot be split into",
+        ),
+        (
+            ["--preset", "decima-paper", "--set", "courses.0.cluster.objective=makespan"],
+            "courses.0.cluster.objective = makespan costs the same every second, of which",
         ),
         (["--set", "training.minibatches=7"], "minibatches = 7 does not divide"),
         (["--set", "environments=many"], 'environments = "many"'),
@@ -435,6 +460,9 @@ def test_the_suite_has_a_batch_and_streams_of_the_same_jobs(run: Callable) -> No
     assert [one.name for one in scenarios] == ["batch", "load 0.50", "load 0.70", "load 0.85", "load 0.95"]
     assert [one.workload.jobs for one in scenarios] == [20, 200, 200, 200, 200]
     assert [one.workload.load for one in scenarios] == [None, 0.5, 0.7, 0.85, 0.95]
+    fewer = DecimaSuite.model_validate({"workload": {"jobs": 3}, "loads": [0.7]})
+    assert [one.workload.jobs for one in fewer.scenarios()] == [3, 3]
+    assert DecimaSuite.model_validate(fewer.model_dump()) == fewer
     # The batch and the streams are those of the other suites: values tuned for them are found.
     assert scenarios[0].workload == BatchSuite().workload
     known = {entry.key[1] for entry in shipped_tuned_values().entries}

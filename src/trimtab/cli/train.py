@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ def train(
     job: str | None = None,
     app: str | None = None,
     trace: str | None = None,
+    mean_rate: float | None = None,
     out: Path | None = None,
     resume: Path | None = None,
     start_from: Annotated[str | None, Parameter(name=["--start-from", "--from"])] = None,
@@ -76,6 +78,8 @@ def train(
         pod: services to train on, by name or file, separated by commas.
     trace:
         stream, pod: name or trace file of what arrives.
+    mean_rate:
+        stream: records per second on average (default: a trace file keeps its rates).
     out:
         Run folder to make (default: runs/PRESET, then runs/PRESET-2, ...).
     resume:
@@ -98,7 +102,8 @@ def train(
     if presets:
         _list_presets(trainer, json)
         return
-    grounds = {"workload": workload, "job": job, "app": app, "trace": trace}
+    rate = None if mean_rate is None else str(mean_rate)
+    grounds = {"workload": workload, "job": job, "app": app, "trace": trace, "mean-rate": rate}
     numbers = {"minutes": minutes, "seed": seed}
     asked = _settings(trainer, preset, resume, grounds, numbers, set or [])
     folder = resume or out or _next_folder(Path(preset or trainer.usual_preset).stem)
@@ -296,17 +301,38 @@ def _train(
                 "hours and shows nothing; later runs can share them"
             )
     try:
-        with _training_bar(asked, quiet=quiet) as show:
+        with _told_to_end(), _training_bar(asked, quiet=quiet) as show:
             return trainer.train(
                 asked, folder, name=folder.name, clock=now, progress=show, resume=resume, start=start
             )
     except KeyboardInterrupt:
         if folder.exists():
+            _keep_best(trainer, folder)
             words = ["trimtab", "train", trainer.wing, "--resume", str(folder)]
             remark(f"go on with: {shlex.join(words)}")
         elif Path(f"{folder}-lessons").exists():
             remark(f"whole rounds of lessons are kept; go on with the same command and --out {folder}")
         raise
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """Whoever is told to end (by a scheduler, say) stops as one who is interrupted."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _keep_best(trainer: Trainer, folder: Path) -> None:
+    """Pack the best policy so far, if one was validated."""
+    from trimtab.core.run_folder import RunFolder
+    from trimtab.learning.run_files import BEST
+
+    if (folder / BEST).is_file():
+        run = RunFolder.open(folder, clock=now)
+        remark(f"the best policy so far: {trainer.save_bundle_of_run(run, folder.name)}")
 
 
 def _finished(trainer: Trainer, asked: Any, folder: Path, *, quiet: bool) -> Path | None:

@@ -185,12 +185,27 @@ class DecimaSuite(DagSuite):
     loads: tuple[float, ...] = Field(
         default=(0.5, 0.7, 0.85, 0.95), description="Loads of the streams, each a table of its own."
     )
-    stream_jobs: int = Field(default=200, ge=1, le=1_000_000, description="Jobs per episode of a stream.")
+    stream_jobs: int = Field(
+        default=200,
+        ge=1,
+        le=1_000_000,
+        description="Jobs per episode of a stream; as many as in the batch where only that is given.",
+    )
     policies: tuple[str, ...] = Field(
         default_factory=lambda: (*RULES_TO_BEAT, *(name for name in TRAINED if PREFIX + name in POLICIES)),
         min_length=1,
         description="Policies; `:tuned` takes the tuned settings.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _jobs_of_all(cls, values: object) -> object:
+        """Who asks for so many jobs means every episode."""
+        if isinstance(values, dict) and "stream_jobs" not in values:
+            workload = values.get("workload")
+            if isinstance(workload, dict) and "jobs" in workload:
+                return {**values, "stream_jobs": workload["jobs"]}
+        return values
 
     @model_validator(mode="after")
     def _sweep_needs_a_stream(self) -> DecimaSuite:

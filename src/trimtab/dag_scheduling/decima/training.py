@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimtab.core.bundle import Bundle, save_bundle
+from trimtab.core.errors import SettingsError
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.dag_scheduling.decima.network import Design
@@ -26,6 +27,11 @@ def check_settings(settings: DecimaSettings) -> None:
     """Refuse in a second what making the task would refuse after minutes of compiling."""
     for number, course in enumerate(settings.courses):
         teacher_of(course, f"courses.{number}.teacher")
+        if settings.training.differential and course.cluster.objective == "makespan":
+            raise SettingsError(
+                f"courses.{number}.cluster.objective = makespan costs the same every second, of which "
+                "training.differential = true leaves nothing to learn from; set it to false"
+            )
     split_lane(
         [course.weight for course in settings.courses],
         size=settings.environments,
