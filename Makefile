@@ -45,19 +45,19 @@ train-decima-cpu: $(VENV)/.dev-ready  ## Train a scheduler on two cores and keep
 	$(BIN)/trimtab train dag --preset decima-cpu --out runs/decima-cpu $(ARGS)
 	$(BIN)/python -m benchmarks.training_curve decima-training-cpu runs/decima-cpu
 
-train-decima-compact: $(VENV)/.dev-ready  ## Train the compact schedulers that come with trimtab (all cores; hours on two).
+train-decima-compact: $(VENV)/.dev-ready  ## Train compact schedulers like those that come with trimtab (all cores; hours on two).
 	for preset in compact-tpch-batch compact-tpch-stream compact-multi; do \
 		$(BIN)/trimtab train dag --preset $$preset $(ARGS) || exit 1; \
 	done
 
-train-decima-gpu: $(VENV)/.dev-ready  ## Train the shipped policies (one GPU, 16 cores; half an hour each).
+train-decima-gpu: $(VENV)/.dev-ready  ## Train networks like the shipped ones (one GPU, 16 cores; half an hour each).
 	for preset in decima-tpch-batch decima-tpch-stream decima-multi; do \
 		$(BIN)/trimtab train dag --preset $$preset --out runs/$$preset || exit 1; done
 
 train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two cores; lessons stay in runs/sure-lessons).
 	$(BIN)/trimtab train stream --preset sure --out runs/sure $(ARGS)
 
-train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (half an hour on 16 cores, hours on two).
+train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (a quarter of an hour on 16 cores, two hours on two).
 	$(BIN)/trimtab train stream --preset sure-compact --out runs/sure-compact $(ARGS)
 
 train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (half an hour on one core).
