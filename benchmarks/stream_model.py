@@ -10,7 +10,9 @@ latencies of eleven bins of 10 s and not when the load changed. What was assumed
   were 7.13 to 7.4 ms. Busy time and capacity at other parallelisms are checked with the 7.18 ms found there.
 - The two subtasks of count share the keys 51 : 49, so it is drawn as two vertices of one subtask each. With
   an even share both would drain at once: 15.4 s in the first falling bin and 0.9 s in the last, where 14.2
-  and 1.3 were measured. One vertex of parallelism 2 has one queue; its errors are shown too, without a bar.
+  and 1.3 were measured. One vertex of parallelism 2 has one queue; its errors are shown too, without a bar,
+  twice: with 7.3 ms, which suits it best (7.28 ms is as good), and with the 7.18 ms of `flink-count` as
+  shipped, which were measured in steady states and make the overload too short.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ MEASURED_S = (1.2, 3.4, 5.7, 8.2, 10.5, 12.9, 15.5, 17.6, 14.2, 6.6, 1.3)
 FLOOR_S = 0.3
 OVERLOAD_S, OVERLOAD_BEGINS_S = 60.0, 41.5
 FIRST_BIN = 4
+ONE_QUEUE_MS = 7.3
 EXACT = Deployment(
     interval_s=10,
     substep_ms=100,
@@ -88,16 +91,26 @@ def latency_rows() -> list[Row]:
         rows.append(near(name, ours, real, 0.1) if real >= 2 else within(name, ours, real - 0.3, real + 0.3))
     rows.append(near("drain after the overload (s)", drained_after_s(bins), drained_after_s(measured), 0.1))
     rows.append(within("latency without overload (s)", float(episode.latency_s[2]), FLOOR_S, FLOOR_S + 0.03))
-    whole = make_job("flink-count")
-    slower = replace(whole.vertices[2], service_ms=7.3)
-    one_queue = Job(whole.name, (*whole.vertices[:2], slower, *whole.vertices[3:]), whole.edges)
-    single = play(one_queue, overload(), 0.5, [1, 1, 2, 1], EXACT).latency_s[FIRST_BIN : FIRST_BIN + 11]
-    error = np.abs(single - measured)
-    worst = float((error / measured)[measured >= 2].max())
-    small = float(error[measured < 2].max())
-    rows.append(Row("one queue for both subtasks: worst relative error", worst, "none", True))
-    rows.append(Row("one queue: worst error of bins below 2 s (s)", small, "none", True))
-    return rows
+    shipped = make_job("flink-count")
+    slower = replace(shipped.vertices[2], service_ms=ONE_QUEUE_MS)
+    fitted = replace(shipped, vertices=(*shipped.vertices[:2], slower, *shipped.vertices[3:]))
+    return [
+        *rows,
+        *one_queue_rows(f"one queue for both subtasks, {ONE_QUEUE_MS:g} ms", fitted),
+        *one_queue_rows("flink-count as shipped, 7.18 ms", shipped),
+    ]
+
+
+def one_queue_rows(told: str, job: Job) -> list[Row]:
+    """How far a job with one vertex for both subtasks is off, for information."""
+    measured = np.array(MEASURED_S)
+    found = play(job, overload(), 0.5, [1, 1, 2, 1], EXACT).latency_s[FIRST_BIN : FIRST_BIN + len(measured)]
+    error = np.abs(found - measured)
+    return [
+        Row(f"{told}: worst relative error", float((error / measured)[measured >= 2].max()), "none", True),
+        Row(f"{told}: worst error of bins below 2 s (s)", float(error[measured < 2].max()), "none", True),
+        Row(f"{told}: drain after the overload (s)", drained_after_s(found), "none", True),
+    ]
 
 
 def busy_rows() -> list[Row]:

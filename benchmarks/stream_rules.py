@@ -47,6 +47,7 @@ HASTY = (
     "hpa:down_wait_s=0",
     "static:parallelism=2",
 )
+LEARNED = ("sure", "sure-compact")
 DARK_HOURS, DARK_SHARE = 8, 0.2
 
 
@@ -131,20 +132,20 @@ class Dark:
 
 
 def dark_rows() -> list[Row]:
-    """Some hours in which every fifth sample is missing, under all rules, patient and hasty."""
+    """Some hours in which every fifth sample is missing, under learned policies and rules, hasty ones too."""
     jobs = [make_job(name) for name in FROZEN]
     seeds = range(len(jobs))
     whole = [draw_trace(TraceSettings(name="steps"), job, seed=seed) for seed, job in enumerate(jobs)]
     traces = [trace.between(trace.start_s, trace.start_s + 3600 * DARK_HOURS) for trace in whole]
     dark = Dark()
-    for name in (*RULES, *HASTY):
+    for name in (*RULES, *HASTY, *LEARNED):
         rule = make_policy(name)
         told: StreamPolicy = rule.knowing(jobs, traces) if isinstance(rule, Foreknowing) else rule
         simulator = StreamSimulator(jobs, traces, Deployment(missing=DARK_SHARE), seeds=seeds)
         dark.watch(simulator, told)
     return [
         at_most("incomplete metrics: vertices scaled down", dark.done, 0),
-        reported("incomplete metrics: vertices that rules wanted to scale down", dark.asked),
+        reported("incomplete metrics: vertices that policies wanted to scale down", dark.asked),
         reported("incomplete metrics: vertices met", dark.met),
     ]
 

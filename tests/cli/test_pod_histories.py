@@ -65,7 +65,11 @@ def test_a_profile_as_json(run: Callable, tmp_path: Path) -> None:
             "--set cpu_units: shop.csv has no such option",
         ),
         (["shop.csv", "--out", "x.toml", "--set", "latency_unit=days"], "latency_unit = 'days'"),
-        (["http://127.0.0.1:9", "--out", "x.toml"], "no data of rate"),
+        (["http://127.0.0.1:9", "--out", "x.toml"], "give latency_metric and workload, or the query itself"),
+        (
+            ["http://127.0.0.1:9", "--out", "x.toml", "--set", "workload=shop"],
+            "no data of rate (requests per second that arrived); give latency_metric, or the query itself",
+        ),
     ],
 )
 def test_mistakes(refused: Callable, tmp_path: Path, words: list[str], said: str) -> None:

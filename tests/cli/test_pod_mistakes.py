@@ -61,6 +61,10 @@ def left_alone(refused: Callable, tmp_path: Path) -> Callable[..., str]:
         ([*SIMULATE, "--app", "no.toml"], "no.toml"),
         ([*SIMULATE, "--trace", "burst"], "no trace 'pod/burst'; did you mean 'pod/bursty'"),
         ([*SIMULATE, "--trace", "no.trace"], "no.trace: no such file"),
+        ([*SIMULATE, "--beside", "multi"], "--beside multi: without --guard nothing stands beside"),
+        ([*SIMULATE, "--guard", "active", "--beside", "hpaa"], "did you mean 'pod/hpa'"),
+        (["simulate", "dag", "--policy", "fair", "--guard", "active"], "--guard: dag has no such flag"),
+        (["simulate", "stream", "--policy", "ds2", "--beside", "ds2"], "--beside: stream has no such flag"),
     ],
 )
 def test_flags(left_alone: Callable, words: list[str], said: str) -> None:
@@ -101,7 +105,7 @@ def test_settings(left_alone: Callable, change: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("slo_ms = 1\n", "slo_ms = 1 is not above the 20 ms that an average request takes in an idle pod"),
+        ("slo_ms = 25\n", "slo_ms = 25 is not above the 98.1 ms within which an idle pod answers 99 %"),
         ("worker = 3\n", "worker is not a setting; did you mean 'workers'?"),
         ("memory_mib = -5\n", "memory_mib = -5"),
         ("not toml", "mine.toml"),
@@ -113,6 +117,12 @@ def test_profiles(left_alone: Callable, tmp_path: Path, content: str, said: str)
         answer = left_alone(*words)
         assert said in answer
         assert "mine.toml" in answer
+
+
+def test_a_service_that_no_pod_can_hold(left_alone: Callable, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("memory_mib = 9000\n")
+    said = left_alone(*SIMULATE, "--app", "mine.toml", "--hours", "0.1")
+    assert "a pod with one request needs 9001 MiB, but the deployment has most_memory_mib = 4096" in said
 
 
 def test_a_trace_too_short_to_be_split(left_alone: Callable, tmp_path: Path) -> None:

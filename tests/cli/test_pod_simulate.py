@@ -39,8 +39,38 @@ def test_who_never_moves_holds_what_it_began_with(run: Callable, tmp_path: Path)
     words = ["simulate", "pod", "--policy", "static", *QUICK, "--settings", "deployment.toml", "--json"]
     found = run(*words).json
     assert found["metrics"]["core_hours"] == pytest.approx(72)
-    assert (found["intervals"], found["deployment"]["most_replicas"]) == (12, 20)
+    assert (found["intervals"], found["deployment"]["most_replicas"]) == (12, 40)
     assert run(*words, "--interval-s", "15").json["intervals"] == 24  # the flag wins
+
+
+def test_a_file_changes_what_it_says_and_nothing_else(run: Callable, tmp_path: Path) -> None:
+    """One that repeats a default plays the same episode; one that begins elsewhere has the usual bounds."""
+    words = ["simulate", "pod", "--policy", "hpa:target=70", *QUICK, "--json"]
+    (tmp_path / "default.toml").write_text("report_lag_s = 5.0\n")
+    assert run(*words, "--settings", "default.toml").json == run(*words).json
+    (tmp_path / "many.toml").write_text("start_replicas = 30\n")
+    (tmp_path / "few.toml").write_text("most_replicas = 7\n")
+    words[3] = "static"
+    assert run(*words, "--settings", "many.toml").json["metrics"]["core_hours"] == pytest.approx(720)
+    found = run(*words, "--settings", "few.toml").json
+    assert (found["deployment"]["most_replicas"], found["metrics"]["core_hours"]) == (7, pytest.approx(48))
+
+
+def test_the_guard_tells_who_acted_and_draws_it(run: Callable, tmp_path: Path) -> None:
+    """24 decisions, of which the rule has the first 20: the guard wants a record to compare with."""
+    words = ["simulate", "pod", "--policy", "multi", *QUICK, "--guard", "active", "--draw", "guarded.svg"]
+    answer = run(*words)
+    assert answer.out.startswith("multi guarded by hpa:target=70,cpu=1: service thumbnails")
+    assert "who acted, of 24 intervals: the rule in 20 (observing 20); the policy in 4 (" in answer.out
+    assert b"observing" in (tmp_path / "guarded.svg").read_bytes()
+    found = run(*words, "--beside", "multi", "--json").json
+    assert found["guard"]["acting"]["heuristic"] == {"observing": 20}
+    assert (found["guard"]["beside"], found["guard"]["raised"]) == ("multi", {})
+    alone = run("simulate", "pod", "--policy", "hpa:target=70,cpu=1", *QUICK, "--json").json
+    assert alone["guard"] is None
+    shadow = run(*words[:-4], "--guard", "shadow", "--json").json
+    assert shadow["guard"]["acting"] == {"heuristic": {"shadow": 24}}
+    assert shadow["metrics"] == alone["metrics"]
 
 
 def test_seeds_repeat_and_differ(run: Callable) -> None:

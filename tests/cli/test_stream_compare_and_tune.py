@@ -4,6 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
+from trimtab.rates.traces import Provenance, RateTrace, save_trace
+
 COARSE = (
     "--set",
     "trace.days=1",
@@ -22,11 +26,21 @@ def test_a_table_and_an_answer(run: Callable) -> None:
     assert "★" in answer.out
     assert "ds2:target=0.8" in answer.out
     assert (
-        "job linear:3, a day of clarknet-like, a decision every 600 s, limit 5 s, 2 unseen seeds"
-        in answer.out
+        "job linear:3, a day of clarknet-like with 1,000 records/s on average, a decision every 600 s, "
+        "limit 5 s, 2 unseen seeds" in answer.out
     )
     markdown = run(*COMPARE, "--policies", "static,hpa", "--baseline", "hpa", "--markdown").out
     assert "| policy | cost | × hpa | late | restarts/day |" in markdown
+
+
+def test_a_trace_file_keeps_its_rates_unless_another_mean_is_asked_for(run: Callable, tmp_path: Path) -> None:
+    save_trace(RateTrace(np.full(4 * 1440, 250.0), 60.0, Provenance("mine")), tmp_path / "mine.trace")
+    words = [*COMPARE, "--trace", "mine.trace", "--policies", "static", "--baseline", "static"]
+    assert "mine.trace with 250 records/s on average (usual for the job: 1,000)" in run(*words).out
+    kept, more = (run(*words, *flag, "--json").json for flag in ([], ["--mean-rate", "2000"]))
+    slots = [found["scenarios"][0]["policies"][0]["metrics"]["slot_hours"]["value"] for found in (kept, more)]
+    assert slots == [24 * 2, 24 * 12]  # 4 ms x 250/s and x 2,000/s at 70 %
+    assert more["settings"]["trace"]["mean_rate"] == 2000
 
 
 def test_json_pairs_all_policies_on_the_same_seeds(run: Callable) -> None:

@@ -69,6 +69,11 @@ def trace_file(folder: Path, rates: np.ndarray) -> None:
         ([*SIMULATE, *LINEAR, "--interval-s", "5"], "staleness_s = 10 is not below interval_s = 5; lower it"),
         ([*SIMULATE, *LINEAR, "--load", "nan"], "load = NaN"),
         ([*SIMULATE, *LINEAR, "--load", "-1"], "load = -1"),
+        ([*SIMULATE, *LINEAR, "--mean-rate", "0"], "mean_rate = 0"),
+        ([*COMPARE, *LINEAR, "--mean-rate", "nan"], "trace.mean_rate = NaN"),
+        ([*TRAIN, *LINEAR, "--mean-rate", "-3"], "trace.mean_rate = -3"),
+        ([*SIMULATE, *LINEAR, "--mean-rate", "5", "--load", "1"], "both mean_rate and load are given"),
+        (["train", "dag", "--mean-rate", "5", "--out", "new"], "--mean-rate: train dag has no such flag"),
         ([*SIMULATE, *LINEAR, "--seed", "-1"], "--seed -1"),
         ([*SIMULATE, *LINEAR, "--draw", "day.pdf"], "day.pdf: pictures are written as"),
         ([*SIMULATE, *LINEAR, "--draw", "no/day.png"], "the folder no does not exist"),
@@ -170,6 +175,7 @@ def set_field(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (set_field("colour", 1), "a job file with wrong fields"),
         (lambda job: job.update(version=9), "not a job file; expected format"),
         (lambda job: job.update(vertices=[]), "no vertices; a job needs at least one"),
+        (lambda job: job.update(edges=[]), "3 vertices and no edges; say what feeds what"),
     ],
 )
 def test_broken_job_files(left_alone: Callable, tmp_path: Path, change: Callable, said: str) -> None:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.loopback_server import serving
 from tests.stream_autoscaling.history.flink_answers import counting_job
 
 from trimtab.stream_autoscaling.episode import METRICS
 from trimtab.stream_autoscaling.job import load_job
-from trimtab.stream_autoscaling.workload.traces import load_trace
+from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace, load_trace, save_trace
 
 QUICK = ("--job", "linear:3", "--interval-s", "600")
 """A chain, 144 decisions a day."""
@@ -21,7 +22,8 @@ def test_a_table_and_the_same_as_json(run: Callable) -> None:
     answer = run("simulate", "stream", "--policy", "ds2", *QUICK)
     assert answer.code == 0
     assert answer.out.startswith(
-        "ds2: job linear:3 with 3 vertices, 24 h of clarknet-like, seed 0, 144 decisions\n"
+        "ds2: job linear:3 with 3 vertices, 24 h of clarknet-like with 1,000 records/s on average, seed 0, "
+        "144 decisions\n"
     )
     found = run("simulate", "stream", "--policy", "ds2", *QUICK, "--json").json
     assert (found["policy"], found["job"], found["intervals"]) == ("ds2", "linear:3", 144)
@@ -117,6 +119,25 @@ def test_a_day_of_history_is_played(
     assert (listed["trace"], listed["steps"], listed["days"]) == ("mine.trace", steps, 1)
     played = run("simulate", "stream", "--policy", "static", *QUICK, "--trace", "mine.trace", "--json").json
     assert (played["intervals"], played["trace"]["name"]) == (144, "mine.trace")
+
+
+def test_a_quiet_log_is_told_in_digits_that_count(run: Callable, tmp_path: Path) -> None:
+    """145 requests a day, at most one a minute."""
+    answer = run("import", "common-log", access_log(tmp_path), "--out", "mine.trace")
+    assert "1.0 days, mean 0.00168 and at most 0.0167 per second" in answer.out
+
+
+def test_a_trace_file_keeps_its_rates(run: Callable, tmp_path: Path) -> None:
+    save_trace(RateTrace(np.full(1440, 7000.0), 60.0, Provenance("mine")), tmp_path / "mine.trace")
+    words = ["--policy", "static", *QUICK, "--trace", "mine.trace"]
+    answer = run("simulate", "stream", *words)
+    assert "mine.trace with 7,000 records/s on average (usual for the job: 1,000), seed 0" in answer.out
+    found = run("simulate", "stream", *words, "--json").json
+    assert (found["mean_rate"], found["metrics"]["slot_hours"]) == (7000, 24 * 40)  # 4 ms each, at 70 %
+    less = run("simulate", "stream", *words, "--mean-rate", "700", "--json").json
+    assert (less["mean_rate"], less["metrics"]["slot_hours"]) == (700, 24 * 4)
+    told = run("explain", *words, "--mean-rate", "700", "--decision", "1", "--json").json
+    assert (told["job"], told["slots"]) == ("linear:3", 4)
 
 
 def watched(folder: Path) -> str:

@@ -117,11 +117,13 @@ def test_a_finished_run_goes_on_to_nothing(
 
 def test_flags_lie_over_the_preset(run: Callable, asked: list[SureSettings]) -> None:
     answer = run("train", "stream", "--preset", "sure-cpu", "--job", "linear:3, q1", "--trace", "sine",
+                 "--mean-rate", "1234567.5",
                  "--set", "network.hidden=12", "--minutes", "2", "--seed", "4", "--out", "mine")  # fmt: skip
     assert answer.code == 130
     assert "go on with: trimtab train stream --resume mine" in answer.err
     (settings,) = asked
     assert (settings.jobs, settings.trace.name) == (("linear:3", "q1"), "sine")
+    assert settings.trace.mean_rate == 1_234_567.5
     assert settings.trace.rate_spread > 0  # what the flag does not say stays as in the preset
     assert (settings.network.hidden, settings.network.history_encoder) == (12, "gru")
     assert (settings.training.minutes, settings.training.seed) == (2, 4)

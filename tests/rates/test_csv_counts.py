@@ -116,7 +116,8 @@ def test_a_gap_is_refused_with_its_span(tmp_path: Path) -> None:
 def test_empty_cells_and_zeros_may_be_gaps(tmp_path: Path) -> None:
     path = written(tmp_path, "minute,count\n0,60\n1,\n2,0\n3,180\n4,nan\n")
     # A gap at the end is none: the trace is that much shorter.
-    with pytest.raises(HistoryError, match=r"nothing from step 1 to step 2 \(0.0167 h\); bring"):
+    said = r"nothing from step 1 to step 2 \(0.0167 h\) \(line 3 has the count ''\); bring"
+    with pytest.raises(HistoryError, match=said):
         import_csv_counts(path)
     assert import_csv_counts(path, fill="interpolate")[0].rates.tolist() == [1, 0.5, 0, 3]
     holes, _ = import_csv_counts(path, fill="interpolate", zeros="gaps")
@@ -144,6 +145,17 @@ def test_broken_rows(tmp_path: Path) -> None:
         import_csv_counts(written(tmp_path, "minute,count\n0,many\n1,more\n"), keep_going=True)
 
 
+@pytest.mark.parametrize("count", ["-5", "nan", "inf"])
+def test_a_gap_names_the_row_that_made_it(count: str, tmp_path: Path) -> None:
+    """One line of 200 is tolerated, but what it should have told is missing then."""
+    rows = "".join(f"{n},{count if n == 50 else 60}\n" for n in range(200))
+    path = written(tmp_path, "minute,count\n" + rows)
+    said = rf"nothing from step 50 to step 51 \(0.0167 h\) \(line 52 has the count '{count}'\); bring"
+    with pytest.raises(HistoryError, match=said):
+        import_csv_counts(path)
+    assert import_csv_counts(path, fill="interpolate")[0].rates.tolist() == [1] * 200
+
+
 def test_times_that_come_twice(tmp_path: Path) -> None:
     path = written(tmp_path, "minute,count\n0,60\n1,60\n1,30\n2,60\n")
     with pytest.raises(HistoryError, match=r"time of row 2 \(60 s\) comes twice"):
@@ -164,7 +176,7 @@ def test_uneven_times(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "is empty"),
-        ("minute,count\n", "is no time; name the column"),
+        ("minute,count\n", "counts.csv: has no rows below minute, count; name a CSV with a column of times"),
         ("count\n3\n4\n", "one column only"),
         ("minute,count\n5,3\n", "one time only"),
         ("when,count\nyesterday,3\n", "'yesterday' in column 'when' is no time"),

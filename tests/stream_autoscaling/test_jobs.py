@@ -162,6 +162,7 @@ def test_a_job_file_is_read_back(tmp_path: Path) -> None:
         ({"vertices": [{"name": "a", "service_ms": "fast"}]}, "vertex a: service_ms = fast is out of range"),
         ({"owner": "me"}, "wrong fields .*owner"),
         ({"edges": 3}, "wrong fields"),
+        ({"edges": []}, "mine.json: 2 vertices and no edges; say what feeds what, or make a job of each"),
         ({"usual_rate": 0}, "mine.json: job two: usual_rate = 0"),
         ({"usual_rate": float("nan")}, "usual_rate = nan"),
         ({"edges": [{"source": 0.5, "target": 1}]}, "name vertices by their number"),

@@ -68,6 +68,7 @@ def test_settings_may_stand_in_the_name() -> None:
         ("ds2:target", SettingsError, "'target' is not setting=number"),
         ("ds2:target=much", SettingsError, "'target=much' is not setting=number"),
         ("ds2:", SettingsError, "is not setting=number"),
+        ("ds2:tuned", SettingsError, "tuned settings are known to `trimtab compare`"),
         ("", SettingsError, "policy '' has no name; `trimtab policies` lists them"),
         (":target=1", SettingsError, "policy ':target=1' has no name"),
         ("ds2:target=nan", SettingsError, "target = nan is not a finite number"),

@@ -8,6 +8,8 @@ import pytest
 from trimtab.core.errors import RegistryError, SettingsError, WorkloadError
 from trimtab.core.settings import load_settings
 from trimtab.rates.generated import flat
+from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.simulator import StreamSimulator
 from trimtab.stream_autoscaling.workload.jobs import make_job
 from trimtab.stream_autoscaling.workload.presets import (
     TRACES,
@@ -126,6 +128,32 @@ def test_load_is_work_over_five_subtasks_each() -> None:
     assert mean_rate_of(TraceSettings(load=0.7), job) == pytest.approx(1500)
     assert mean_rate_of(TraceSettings(mean_rate=12.0), job) == 12
     assert mean_rate_of(TraceSettings(), job) == job.usual_rate
+
+
+def test_a_file_keeps_its_rates_unless_told_otherwise(tmp_path: Path) -> None:
+    """Days of 1 to 14 records/s, 7.5 on average; the job is made for another number."""
+    path = tmp_path / "numbered.trace"
+    save_trace(numbered_days(14), path)
+    kept = TraceSettings(name=str(path), days=14)
+    assert draw_trace(kept, JOB, seed=0).rates.tolist() == numbered_days(14).rates.tolist()
+    assert mean_rate_of(kept, JOB) == 7.5 != JOB.usual_rate
+    scaled = kept.model_copy(update={"mean_rate": 75.0})
+    assert draw_trace(scaled, JOB, seed=0).rates[0] == pytest.approx(10)
+    job = make_job("linear:3")
+    loaded = TraceSettings(name=str(path), load=0.7)
+    assert mean_rate_of(loaded, job) == pytest.approx(1500)
+
+
+def test_a_file_plays_what_it_brings(tmp_path: Path) -> None:
+    """linear:3 has 4 ms of work in its last vertex: at 7,000 records/s 40 subtasks are 70 % busy."""
+    job, starts = make_job("linear:3"), []
+    for rate in (700.0, 7000.0):
+        path = tmp_path / f"{rate:g}.trace"
+        save_trace(RateTrace(np.full(1440, rate), 60.0, Provenance("flat")), path)
+        trace = draw_trace(TraceSettings(name=str(path)), job, seed=0)
+        simulator = StreamSimulator([job], [trace], Deployment(arrivals="smooth"), seeds=[0])
+        starts.append(simulator.snapshot().parallelism[0].tolist())
+    assert starts == [[1, 2, 4], [10, 20, 40]]
 
 
 def test_rates_may_vary_for_training() -> None:

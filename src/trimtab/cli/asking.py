@@ -26,8 +26,8 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "load": "workload.load",
         "executors": "cluster.executors",
     },
-    "stream": {"job": "jobs", "trace": "trace.name", "load": "trace.load"},
-    "pod": {"app": "applications", "trace": "traces", "hours": "hours"},
+    "stream": {"job": "jobs", "trace": "trace.name", "load": "trace.load", "mean_rate": "trace.mean_rate"},
+    "pod": {"app": "applications", "trace": "traces", "hours": "hours", "mean_rate": "mean_rate"},
     "gpu": {
         "workload": "workload.name",
         "cluster": "cluster",
@@ -68,6 +68,8 @@ class SuiteFlags:
     """pod: length of an episode."""
     load: float | None = None
     """One load instead of the suite's."""
+    mean_rate: float | None = None
+    """stream, pod: records or requests per second on average (default: a trace file keeps its rates)."""
     cluster: str | None = None
     """gpu: name, machines x GPUs such as 64x8, or a CSV of machines, instead of the suite's own."""
     information: Literal["none", "predicted", "oracle"] | None = None

@@ -18,7 +18,7 @@ __all__ = ["USUAL_EPISODE", "EpisodeFlags"]
 
 OF_WING = {
     "dag": ("workload", "jobs", "executors", "arrivals", "load", "mean_gap_s"),
-    "stream": ("job", "trace", "load", "days", "interval_s"),
+    "stream": ("job", "trace", "load", "mean_rate", "days", "interval_s"),
     "pod": ("app", "trace", "hours", "mean_cores", "mean_rate", "interval_s"),
     "gpu": (
         "workload",
@@ -75,7 +75,7 @@ class EpisodeFlags:
     mean_cores: float | None = None
     """pod: cores that the work of the requests needs on average (default 6; a trace file keeps its rates)."""
     mean_rate: float | None = None
-    """pod: requests per second on average, instead."""
+    """stream, pod: records or requests per second on average (default: a trace file keeps its rates)."""
     cluster: str | None = None
     """gpu: name, machines x GPUs such as 64x8, or a CSV of machines (default: das-small)."""
     information: Literal["none", "predicted", "oracle"] | None = None
@@ -151,7 +151,8 @@ class EpisodeFlags:
         from trimtab.core.settings import load_settings
         from trimtab.stream_autoscaling.workload.presets import TraceSettings
 
-        return load_settings(TraceSettings, None, {"name": self.trace, "load": self.load, "days": self.days})
+        flags = {"name": self.trace, "load": self.load, "mean_rate": self.mean_rate, "days": self.days}
+        return load_settings(TraceSettings, None, flags)
 
 
 def _flag(field: str) -> str:

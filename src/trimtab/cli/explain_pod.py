@@ -12,7 +12,13 @@ import numpy as np
 from trimtab.cli.episode import EpisodeFlags
 from trimtab.cli.explain_pod_text import print_pod_decision
 from trimtab.cli.explainers import Asked, Explainer
-from trimtab.cli.simulate_pod import USUAL_APPLICATION, USUAL_TRACE, deployment_of, hours_of
+from trimtab.cli.simulate_pod import (
+    USUAL_APPLICATION,
+    USUAL_TRACE,
+    deployment_of,
+    hours_of,
+    start_factor_of,
+)
 from trimtab.cli.terminal import say_if_compiling
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ DAY_S = 86_400
 
 
 def _suite_of_flags(episode: EpisodeFlags) -> ServicesSuite:
-    from trimtab.benchmark.pod_autoscaling.suites import USUAL_START, ServicesSuite
+    from trimtab.benchmark.pod_autoscaling.suites import ServicesSuite
     from trimtab.core.settings import load_settings
 
     plain = {
@@ -52,8 +58,7 @@ def _suite_of_flags(episode: EpisodeFlags) -> ServicesSuite:
         "hours": hours_of(episode),
         "mean_cores": episode.mean_cores,
         "mean_rate": episode.mean_rate,
-        # A file says itself how the service begins.
-        "start_factor": USUAL_START if episode.settings is None else 0,
+        "start_factor": start_factor_of(episode),
         "deployment": deployment_of(episode).model_dump(mode="json"),
     }
     return load_settings(ServicesSuite, None, plain)

@@ -57,6 +57,8 @@ def fit_profile(
     reader = reader_for(source)
     history, read = reader(source, keep_going=keep_going, **options_of(source, reader, set or []))
     application, report = fit_application(history, name=name or out.stem, slo_ms=slo_ms, balancing=balancing)
+    if application.limit_problem:
+        raise HistoryError(f"{source}: {application.limit_problem}")
     save_application(application, out)
     if json:
         print_json(

@@ -101,7 +101,7 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     from trimtab.gpu_scheduling.workload import save_workload as save_gpu_workload
     from trimtab.pod_autoscaling.application import Application
     from trimtab.pod_autoscaling.workload.applications import save_application
-    from trimtab.rates.traces import save_trace
+    from trimtab.rates.traces import rate_told, save_trace
     from trimtab.stream_autoscaling.job import Job, save_job
 
     if isinstance(made, Workload):
@@ -128,7 +128,7 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
         save_job(made, out)
         return {"job": str(out), "vertices": len(made.vertices)}, [
             f"{out}: {len(made.vertices)} vertices, {len(made.edges)} edges, usually "
-            f"{made.usual_rate:,.0f} records/s",
+            f"{rate_told(made.usual_rate)} records/s",
             f"next: trimtab simulate stream --job {out} --policy flink --draw day.png",
             f"      trimtab compare stream/jobs --job {out}",
         ]
@@ -143,8 +143,9 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     days = made.length_s / 86_400
     return {"trace": str(out), "steps": len(made.rates), "days": days}, [
         f"{out}: {len(made.rates):,} steps of {made.step_s:g} s, {days:.1f} days, mean "
-        f"{made.rates.mean():,.1f} and at most {made.rates.max():,.1f} per second",
-        f"next: trimtab simulate stream --trace {out} --policy flink --draw day.png    (as records)",
-        f"      trimtab compare stream/jobs --trace {out}",
+        f"{rate_told(made.rates.mean())} and at most {rate_told(made.rates.max())} per second",
+        f"next: trimtab simulate stream --trace {out} --load 0.5 --policy flink --draw day.png    "
+        "(as records, scaled to an embedded job; with --job my-job.json and no --load as they are)",
+        f"      trimtab compare stream/jobs --trace {out} --load 0.5",
         f"      trimtab simulate pod --trace {out} --policy hpa --draw hour.png    (as requests)",
     ]

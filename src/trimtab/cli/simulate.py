@@ -26,6 +26,8 @@ def simulate(
     episode: EpisodeFlags = USUAL_EPISODE,
     draw: Path | None = None,
     out: Path | None = None,
+    guard: Literal["shadow", "canary", "active"] | None = None,
+    beside: str | None = None,
     json: JsonFlag = False,
 ) -> None:
     """Play one workload to the end and tell how the jobs, records or requests fared.
@@ -42,14 +44,20 @@ def simulate(
         Picture to write: .png or .svg for a chart, .html for a report.
     out:
         pod, gpu: run folder to make, with results.json, report.html and pictures.
+    guard:
+        pod: put the policy behind the guard, which lets it advise only (shadow), act for a share of the time
+        (canary), or act (active).
+    beside:
+        pod: the rule that the guard compares with and falls back on (default: hpa:target=70,cpu=1).
     """
     _check_picture(draw)
     episode.refuse_others(wing)
     if wing == "pod":
         from trimtab.cli.simulate_pod import simulate_pod
 
-        simulate_pod(policy, episode, draw, out, json=json)
+        simulate_pod(policy, episode, draw, out, guard=guard, beside=beside, json=json)
         return
+    _refuse_guard(wing, guard, beside)
     if wing == "gpu":
         from trimtab.cli.simulate_gpu import simulate_gpu
 
@@ -100,6 +108,14 @@ def _refuse_folder(wing: str, out: Path | None) -> None:
 
     if out is not None:
         raise SettingsError(f"--out: {wing} has no such flag; --draw writes a picture or a report")
+
+
+def _refuse_guard(wing: str, guard: str | None, beside: str | None) -> None:
+    from trimtab.core.errors import SettingsError
+
+    for name, value in (("guard", guard), ("beside", beside)):
+        if value is not None:
+            raise SettingsError(f"--{name}: {wing} has no such flag; the guard stands before services (pod)")
 
 
 def _draw(episode: Episode, path: Path, asked: WorkloadSettings) -> None:

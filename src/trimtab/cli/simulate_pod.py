@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +15,29 @@ if TYPE_CHECKING:
     from trimtab.pod_autoscaling.application import Application
     from trimtab.pod_autoscaling.deployment import Deployment
     from trimtab.pod_autoscaling.episode import Episode
+    from trimtab.pod_autoscaling.guarding import Acted, GuardedPolicy
     from trimtab.pod_autoscaling.problem import PodPolicy
     from trimtab.pod_autoscaling.workload.presets import TraceSettings
 
-__all__ = ["deployment_of", "hours_of", "simulate_pod"]
+__all__ = ["deployment_of", "hours_of", "simulate_pod", "start_factor_of"]
 
 USUAL_APPLICATION = "textbook"
 USUAL_TRACE = "diurnal"
 USUAL_HOURS = 1.0
+USUAL_BESIDE = "hpa:target=70,cpu=1"
+WHO = {"heuristic": "the rule", "policy": "the policy", "larger": "the larger of both", "hold": "nobody"}
 PICTURES = ("report.html", "episode.png", "episode.svg")
 
 
 def simulate_pod(
-    policy: str, flags: EpisodeFlags, draw: Path | None, out: Path | None, *, json: bool
+    policy: str,
+    flags: EpisodeFlags,
+    draw: Path | None,
+    out: Path | None,
+    *,
+    guard: str | None,
+    beside: str | None,
+    json: bool,
 ) -> None:
     """Play one service for some hours and tell how its requests fared."""
     from trimtab.benchmark.pod_autoscaling.wing import POD
@@ -33,11 +45,14 @@ def simulate_pod(
     from trimtab.pod_autoscaling.policies import make_policy
     from trimtab.pod_autoscaling.workload.applications import make_application
 
-    made = make_policy(policy)
+    made: PodPolicy = make_policy(policy)
+    watching = _guarded(made, guard, beside)
     application, seed = make_application(flags.app or USUAL_APPLICATION), flags.number()
     deployment, arriving = deployment_of(flags), _arriving(flags)
     say_if_compiling(POD, [policy])
-    episode = _played(made, application, arriving, deployment, seed, begun=flags.settings is not None)
+    acting = made if watching is None else watching
+    episode = _played(acting, application, arriving, deployment, seed, start_factor_of(flags))
+    acted = [] if watching is None else watching.acted
     content = {
         "policy": episode.policy,
         "seed": seed,
@@ -48,31 +63,53 @@ def simulate_pod(
         "requests": int(episode.arrived.sum()),
         "limit_s": episode.slo_s,
         "metrics": {name: _known(value) for name, value in episode.metrics().items()},
+        "guard": None
+        if watching is None
+        else {"mode": guard, "beside": beside or USUAL_BESIDE, **_guard_content(acted)},
         "picture": None if draw is None else str(draw),
         "run_folder": None if out is None else str(out),
     }
     if draw is not None:
-        _draw(episode, draw, arriving.name)
+        _draw(episode, acted, draw, arriving.name)
     if out is not None:
         folder = RunFolder.create(out, clock=now)
         folder.write_json("results.json", content)
         for name in PICTURES:
-            _draw(episode, folder.path / name, arriving.name)
+            _draw(episode, acted, folder.path / name, arriving.name)
         remark(f"results in {folder.path}")
     if json:
         print_json(content)
         return
-    _print(episode, arriving.name, draw)
+    _print(episode, acted, arriving.name, draw)
 
 
 def deployment_of(flags: EpisodeFlags) -> Deployment:
-    """That of the suites, or that of the file; flags win."""
+    """Flags over the file over that of the suites."""
     from trimtab.benchmark.pod_autoscaling.suites import USUAL_DEPLOYMENT
     from trimtab.core.settings import load_settings
     from trimtab.pod_autoscaling.deployment import Deployment
 
-    usual = USUAL_DEPLOYMENT.model_dump(exclude_defaults=True) if flags.settings is None else {}
-    return load_settings(Deployment, flags.settings, {**usual, "interval_s": flags.interval_s})
+    in_file = _named_in_file(flags)
+    usual = USUAL_DEPLOYMENT.model_dump(exclude_defaults=True).items()
+    beneath = {name: value for name, value in usual if name not in in_file}
+    return load_settings(Deployment, flags.settings, {**beneath, "interval_s": flags.interval_s})
+
+
+def start_factor_of(flags: EpisodeFlags) -> float:
+    """Pods for twice the mean need at the beginning; 0 where the file itself says how a service begins."""
+    from trimtab.benchmark.pod_autoscaling.suites import USUAL_START
+
+    return 0.0 if any(name.startswith("start_") for name in _named_in_file(flags)) else USUAL_START
+
+
+def _named_in_file(flags: EpisodeFlags) -> Set[str]:
+    """The settings that the file of `--settings` has, whatever they are; who loads them checks them."""
+    from trimtab.core.settings import Settings, load_settings
+
+    class Anything(Settings, extra="allow"):
+        pass
+
+    return load_settings(Anything, flags.settings).model_fields_set
 
 
 def hours_of(flags: EpisodeFlags) -> float:
@@ -98,18 +135,54 @@ def _played(
     arriving: TraceSettings,
     deployment: Deployment,
     seed: int,
-    *,
-    begun: bool,
+    start_factor: float,
 ) -> Episode:
-    """One episode; unless the deployment says how it begins, with pods for twice the mean need."""
-    from trimtab.benchmark.pod_autoscaling.suites import USUAL_START, first_size
+    """One episode, begun with pods for so many times the mean need; 0: as the deployment says."""
+    from trimtab.benchmark.pod_autoscaling.suites import first_size
     from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
     from trimtab.pod_autoscaling.workload.presets import draw_trace
 
     trace = draw_trace(arriving, application, seed=seed)
-    sizes = None if begun else first_size(application, arriving, deployment, factor=USUAL_START)[None]
+    sizes = first_size(application, arriving, deployment, factor=start_factor)[None] if start_factor else None
     (episode,) = simulate_batch(policy, [application], [trace], deployment, seeds=[seed], sizes=sizes)
     return episode
+
+
+def _guarded(policy: PodPolicy, mode: str | None, beside: str | None) -> GuardedPolicy | None:
+    from trimtab.core.errors import SettingsError
+    from trimtab.pod_autoscaling.guarding import GuardedPolicy
+    from trimtab.pod_autoscaling.policies import make_policy
+
+    if mode is None:
+        if beside is not None:
+            raise SettingsError(
+                f"--beside {beside}: without --guard nothing stands beside; add --guard active"
+            )
+        return None
+    return GuardedPolicy(policy, make_policy(beside or USUAL_BESIDE), mode=mode)
+
+
+def _guard_content(acted: Sequence[Acted]) -> dict[str, Any]:
+    """In how many intervals who acted, by reason; and what the policy raised."""
+    from trimtab.pod_autoscaling.guarding import WORDS, counts_of
+
+    acting: dict[str, dict[str, int]] = {}
+    for (who, why), count in sorted(counts_of(acted).items()):
+        acting.setdefault(who.name.lower(), {})[WORDS[why]] = count
+    return {"acting": acting, "raised": dict(Counter(one.raised for one in acted if one.raised))}
+
+
+def _guard_lines(acted: Sequence[Acted]) -> list[str]:
+    """The same in words."""
+    if not acted:
+        return []
+    content = _guard_content(acted)
+    told = [
+        f"{WHO[who]} in {sum(reasons.values()):,} ({', '.join(f'{why} {n:,}' for why, n in reasons.items())})"
+        for who, reasons in content["acting"].items()
+    ]
+    lines = [f"who acted, of {len(acted):,} intervals: {'; '.join(told)}"]
+    return lines + [f"the policy raised {error}, {n:,} times" for error, n in content["raised"].items()]
 
 
 def _known(value: float) -> float | None:
@@ -117,11 +190,12 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _draw(episode: Episode, path: Path, trace: str) -> None:
+def _draw(episode: Episode, acted: Sequence[Acted], path: Path, trace: str) -> None:
     if path.suffix.lower() != ".html":
-        from trimtab.pod_autoscaling.drawing import draw_episodes
+        from trimtab.pod_autoscaling.drawing import changes_of, draw_episodes, guard_marks
 
-        draw_episodes([episode], path)
+        marks = [*changes_of(episode), *(guard_marks(episode, acted) if acted else [])]
+        draw_episodes([episode], path, marks=lambda episode: marks)
         return
     from trimtab.benchmark.pod_autoscaling.wing import POD
     from trimtab.benchmark.report import Measured, ReportRow, ReportTable, write_report
@@ -141,13 +215,13 @@ def _draw(episode: Episode, path: Path, trace: str) -> None:
         ),
         sections=POD.sections([episode]),
         facts=POD.facts([episode]),
-        notes=[],
+        notes=_guard_lines(acted),
         command=command_line(),
         provenance={"Service": episode.application, "Trace": trace},
     )
 
 
-def _print(episode: Episode, trace: str, draw: Path | None) -> None:
+def _print(episode: Episode, acted: Sequence[Acted], trace: str, draw: Path | None) -> None:
     from trimtab.pod_autoscaling.episode import METRICS
 
     hours = len(episode.rewards) * episode.interval_s / 3600
@@ -158,5 +232,7 @@ def _print(episode: Episode, trace: str, draw: Path | None) -> None:
     )
     rows = [[name, f"{value:,.4f}", METRICS[name]] for name, value in episode.metrics().items()]
     print(table_of(["measure", "value", "meaning"], rows))
+    if acted:
+        print("\n" + "\n".join(_guard_lines(acted)))
     if draw is not None:
         print(f"\npicture: {draw}")

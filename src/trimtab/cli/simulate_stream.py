@@ -18,11 +18,11 @@ USUAL_JOB = "medium-1"
 
 def simulate_stream(policy: str, flags: EpisodeFlags, draw: Path | None, *, json: bool) -> None:
     """Play one job for some days and tell how its records fared."""
-    from trimtab.benchmark.stream_autoscaling.wing import STREAM
+    from trimtab.benchmark.stream_autoscaling.wing import STREAM, arriving_told
     from trimtab.stream_autoscaling.policies import make_policy
     from trimtab.stream_autoscaling.simulator.simulator import simulate
     from trimtab.stream_autoscaling.workload.jobs import make_job
-    from trimtab.stream_autoscaling.workload.presets import draw_trace
+    from trimtab.stream_autoscaling.workload.presets import draw_trace, mean_rate_of
 
     made = make_policy(policy)
     job, seed = make_job(flags.job or USUAL_JOB), flags.number()
@@ -39,6 +39,7 @@ def simulate_stream(policy: str, flags: EpisodeFlags, draw: Path | None, *, json
                 "seed": seed,
                 "job": job.name,
                 "trace": arriving.model_dump(mode="json"),
+                "mean_rate": mean_rate_of(arriving, job),
                 "deployment": deployment.model_dump(mode="json"),
                 "intervals": len(episode.rewards),
                 "metrics": episode.metrics(),
@@ -46,7 +47,7 @@ def simulate_stream(policy: str, flags: EpisodeFlags, draw: Path | None, *, json
             }
         )
         return
-    _print(episode, arriving.name, draw)
+    _print(episode, f"{arriving.name} with {arriving_told(arriving, job)}", draw)
 
 
 def _draw(episode: Episode, path: Path, trace: str) -> None:

@@ -230,7 +230,7 @@ def _stream() -> Trainer:
         asked_for=training.ASKED_FOR,
         score_name=training.SCORE,
         score_words="more than its teacher's cost per interval, on validation days (below 0 is better)",
-        flags=("job", "trace"),
+        flags=("job", "trace", "mean-rate"),
         put_flags=_put_job_and_trace,
         check=_check_stream,
         train=training.train_sure,
@@ -254,7 +254,7 @@ def _stream_compact() -> Trainer:
         asked_for=COMPACT.asked_for,
         score_name=COMPACT.score,
         score_words="of its rule's cost on validation days",
-        flags=("job", "trace"),
+        flags=("job", "trace", "mean-rate"),
         put_flags=_put_course,
         check=compact_task.check_settings,
         train=COMPACT.train,
@@ -290,6 +290,9 @@ def _put_job_and_trace(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[
     if "trace" in flags:
         plain["trace"]["name"] = flags["trace"]
         written["trace.name"] = f"--trace {shlex.quote(flags['trace'])}"
+    if "mean-rate" in flags:
+        plain["trace"]["mean_rate"] = float(flags["mean-rate"])
+        written["trace.mean_rate"] = f"--mean-rate {flags['mean-rate']}"
     return written
 
 
@@ -319,6 +322,8 @@ def _compare_stream(jobs: Any, trace: Any, deployment: Any, folder: Path) -> str
     words += ["--policies", f"oracle-static:tuned,hpa:tuned,ds2:tuned,flink:tuned,{folder}"]
     if trace.name != "clarknet-like":
         words += ["--trace", trace.name]
+    if trace.mean_rate is not None:
+        words += ["--mean-rate", str(trace.mean_rate)]
     if deployment.interval_s != 60:
         words += ["--set", f"deployment.interval_s={deployment.interval_s}"]
     return shlex.join(words)

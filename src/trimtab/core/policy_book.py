@@ -110,6 +110,11 @@ class PolicyBook(Registry[Any]):
         if not self.short_name(base.strip()):
             raise SettingsError(f"policy {text!r} has no name; `trimtab policies` lists them")
         values: dict[str, float] = {}
+        if written.strip() == "tuned":
+            raise SettingsError(
+                f"policy {text!r}: tuned settings are known to `trimtab compare` and `trimtab explain`, for "
+                f"workloads they were tuned on; here write them out, for example {self._example}"
+            )
         for part in written.split(",") if colon else ():
             setting, _, value = part.partition("=")
             try:

@@ -253,7 +253,8 @@ class _Training:
         rollout = collect(lanes, self._act, parameters, key, horizon, whole_episodes=whole)
         if rollout.decisions == 0:
             raise TrimtabError(
-                f"no episode ended within horizon = {horizon} decisions; raise it or lower mean_episode_s"
+                f"no episode ended within horizon = {horizon} decisions; raise it, or shorten episodes "
+                "(training.mean_episode_s; of streams span_h)"
             )
         self._refuse_unknown_sequences(rollout)
         return rollout

@@ -38,8 +38,9 @@ def mended(
     keep_going: bool,
     report: ImportReport,
     settings: Mapping[str, object],
+    because: str = "",
 ) -> RateTrace:
-    """A trace without gaps, or a refusal that names the first of them.
+    """A trace without gaps, or a refusal that names the first of them, and `because` of what it may be one.
 
     `fill` says what stands in a gap; `keep_going` alone interpolates and counts the steps as lost.
     """
@@ -49,7 +50,7 @@ def mended(
     missing = np.isnan(rates)
     gaps = runs_of(missing)
     if gaps and fill is None and not keep_going:
-        raise HistoryError(_gap_message(series, begins, gaps))
+        raise HistoryError(_gap_message(series, begins, gaps, because))
     if gaps:
         known = np.flatnonzero(~missing)
         between = np.interp(np.arange(len(rates)), known, rates[known])
@@ -92,7 +93,7 @@ def _midnight(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _gap_message(series: Series, begins: datetime | None, gaps: list[tuple[int, int]]) -> str:
+def _gap_message(series: Series, begins: datetime | None, gaps: list[tuple[int, int]], because: str) -> str:
     first, last = gaps[0]
     hours = (last - first) * series.step_s / 3600
     if begins is None:
@@ -101,6 +102,7 @@ def _gap_message(series: Series, begins: datetime | None, gaps: list[tuple[int, 
         start, end = (begins + timedelta(seconds=place * series.step_s) for place in (first, last))
         span = f"from {start:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S}"
     more = f", and {len(gaps) - 1} more gaps" if len(gaps) > 1 else ""
+    more += f" ({because})" if because else ""
     return (
         f"{series.source}: nothing {span} ({hours:.3g} h){more}; bring the missing part, cut it off, or fill "
         "it (fill = interpolate or zero; --keep-going interpolates)"

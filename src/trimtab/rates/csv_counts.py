@@ -80,7 +80,7 @@ def import_csv_counts(
     )
     columns = _with_kind(columns, header, values, report)
     broken = BrokenLines(path, tolerated_share=tolerated_share, keep_going=keep_going)
-    times_s, amounts = _numbers(rows, columns, broken, first_line=1 + bool(header))
+    times_s, amounts, unknown = _numbers(rows, columns, broken, first_line=1 + bool(header))
     broken.settle(len(rows), way_out=WAY_OUT, report=report)
     report.count("rows", len(times_s))
     if zeros == "gaps":
@@ -89,7 +89,15 @@ def import_csv_counts(
     if columns.clock.offset is not None:
         report.assume("times are of the time zone of the first row")
     settings = {"step_s": series.step_s, "fill": fill, "zeros": zeros}
-    return mended(series, fill=fill, keep_going=keep_going, report=report, settings=settings), report
+    trace = mended(
+        series,
+        fill=fill,
+        keep_going=keep_going,
+        report=report,
+        settings=settings,
+        because=broken.first or unknown,
+    )
+    return trace, report
 
 
 def _columns(
@@ -140,9 +148,9 @@ def _with_kind(columns: Columns, header: list[str], values: str, report: ImportR
 
 def _numbers(
     rows: Sequence[Sequence[str]], columns: Columns, broken: BrokenLines, *, first_line: int
-) -> tuple[Floats, Floats]:
-    """Times and amounts of the sound rows; an empty amount is NaN."""
-    times, amounts = [], []
+) -> tuple[Floats, Floats, str]:
+    """Times and amounts of the sound rows, NaN where a cell tells none, and where the first such cell is."""
+    times, amounts, unknown = [], [], ""
     for line, row in enumerate(rows, start=first_line):
         if len(row) <= max(columns.time, columns.amount):
             broken.add(f"line {line}", f"has {len(row)} columns")
@@ -155,9 +163,11 @@ def _numbers(
         if time_s is None:
             broken.add(f"line {line}", f"has the time {cell!r}")
             continue
+        if np.isnan(amount):
+            unknown = unknown or f"line {line} has the count {row[columns.amount]!r}"
         times.append(time_s)
         amounts.append(amount)
-    return np.array(times), np.array(amounts)
+    return np.array(times), np.array(amounts), unknown
 
 
 def _series(

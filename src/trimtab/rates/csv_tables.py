@@ -68,8 +68,10 @@ def header_and_rows(
         rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator)]
     except csv.Error as problem:
         raise HistoryError(f"{path}: not a CSV ({problem}); {way_out}") from None
-    if any(number_of(cell) is not None or _date(cell) is not None for cell in rows[0]) or len(rows) == 1:
+    if any(number_of(cell) is not None or _date(cell) is not None for cell in rows[0]):
         return [], rows
+    if len(rows) == 1:
+        raise HistoryError(f"{path}: has no rows below {', '.join(rows[0])}; {way_out}")
     return [cell.lower() for cell in rows[0]], rows[1:]
 
 

@@ -59,12 +59,13 @@ class BrokenLines:
             raise HistoryError(f"{source}: a tolerated share of {tolerated_share}; give 0 to 1, such as 0.01")
         self._source = source
         self._tolerated = 1.0 if keep_going else tolerated_share
-        self._first = ""
+        self.first = ""
+        """Where the first is, and what is wrong with it."""
         self._number = 0
 
     def add(self, where: str, why: str) -> None:
         """Note one; the first is remembered for the message."""
-        self._first = self._first or f"{where} {why}"
+        self.first = self.first or f"{where} {why}"
         self._number += 1
 
     def settle(self, total: int, *, way_out: str, report: ImportReport) -> None:
@@ -72,10 +73,10 @@ class BrokenLines:
         if total == 0:
             raise HistoryError(f"{self._source}: is empty; {way_out}")
         if self._number == total:
-            raise HistoryError(f"{self._source}: all {total:,} lines are broken ({self._first}); {way_out}")
+            raise HistoryError(f"{self._source}: all {total:,} lines are broken ({self.first}); {way_out}")
         if self._number > self._tolerated * total:
             raise HistoryError(
-                f"{self._source}: {self._number:,} of {total:,} lines are broken ({self._first}); {way_out}, "
+                f"{self._source}: {self._number:,} of {total:,} lines are broken ({self.first}); {way_out}, "
                 "or import what is sound with --keep-going"
             )
         report.lose("broken lines", self._number)

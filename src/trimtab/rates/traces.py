@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trimtab.core.array_file import Provenance, load_arrays, save_arrays
 from trimtab.core.errors import WorkloadError
 
-__all__ = ["DAY_S", "Flags", "Floats", "Provenance", "RateTrace", "load_trace", "save_trace"]
+__all__ = ["DAY_S", "Flags", "Floats", "Provenance", "RateTrace", "load_trace", "rate_told", "save_trace"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -99,6 +99,15 @@ class RateTrace:
     def day(self, number: int, count: int = 1) -> RateTrace:
         """So many days from day `number`, which counts from 0."""
         return self.between(number * DAY_S, (number + count) * DAY_S)
+
+
+def rate_told(rate: float) -> str:
+    """A number per second for people: large ones whole, small ones with three digits that count.
+
+    >>> rate_told(13_250.4), rate_told(2.5), rate_told(0.00123)
+    ('13,250', '2.5', '0.00123')
+    """
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def save_trace(trace: RateTrace, path: Path) -> None:

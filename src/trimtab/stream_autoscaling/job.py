@@ -84,7 +84,7 @@ class Job:
     vertices: tuple[Vertex, ...]
     edges: tuple[Edge, ...]
     usual_rate: float = USUAL_RATE
-    """Records per second that arrive on average: what a trace is scaled to unless told otherwise."""
+    """Records per second that arrive on average: what a trace by name is scaled to unless told otherwise."""
 
     def __post_init__(self) -> None:
         if not self.vertices:
@@ -278,10 +278,15 @@ def job_from(content: Any, where: str) -> Job:
     try:
         fields["vertices"] = tuple(Vertex(**vertex) for vertex in fields["vertices"])
         fields["edges"] = tuple(Edge(**edge) for edge in fields["edges"])
-        return Job(**fields)
+        job = Job(**fields)
     except (KeyError, TypeError) as problem:
         raise WorkloadError(
             f"{where}: a job file with wrong fields ({problem}); compare it with a saved one"
         ) from None
     except WorkloadError as problem:
         raise WorkloadError(f"{where}: {problem}") from None
+    if len(job.vertices) > 1 and not job.edges:
+        raise WorkloadError(
+            f"{where}: {len(job.vertices)} vertices and no edges; say what feeds what, or make a job of each"
+        )
+    return job

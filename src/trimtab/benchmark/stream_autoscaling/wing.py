@@ -14,15 +14,18 @@ from trimtab.benchmark.report.content import ReportColumn
 from trimtab.benchmark.stream_autoscaling.answer import answer
 from trimtab.benchmark.stream_autoscaling.report import stream_facts, stream_sections
 from trimtab.benchmark.suite import Column, Scenario, Wing
+from trimtab.rates.traces import rate_told
 from trimtab.stream_autoscaling.episode import METRICS, Episode
+from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import POLICIES, make_policy
 from trimtab.stream_autoscaling.problem import StreamPolicy
 from trimtab.stream_autoscaling.workload.jobs import make_job
+from trimtab.stream_autoscaling.workload.presets import TraceSettings, mean_rate_of
 
 if TYPE_CHECKING:
     from trimtab.benchmark.compare import Comparison, ScenarioResult
 
-__all__ = ["STREAM", "scenario_ground"]
+__all__ = ["STREAM", "arriving_told", "scenario_ground"]
 
 
 def columns(comparison: Comparison) -> list[Column]:
@@ -45,11 +48,22 @@ def caption(comparison: Comparison, result: ScenarioResult) -> str:
     suite: Any = comparison.suite
     trace = suite.trace
     days = "a day" if trace.days == 1 else f"{trace.days} days"
+    rate = arriving_told(trace, make_job(result.scenario.name))
     return (
-        f"{comparison.name or 'comparison'}: job {result.scenario.name}, {days} of {trace.name}, a decision "
-        f"every {suite.deployment.interval_s} s, limit {suite.deployment.objective.slo_s:g} s, "
+        f"{comparison.name or 'comparison'}: job {result.scenario.name}, {days} of {trace.name} with {rate}, "
+        f"a decision every {suite.deployment.interval_s} s, limit {suite.deployment.objective.slo_s:g} s, "
         f"{suite.seeds} unseen seeds"
     )
+
+
+def arriving_told(trace: TraceSettings, job: Job) -> str:
+    """What arrives on average, and what is usual where it is something else.
+
+    >>> arriving_told(TraceSettings(mean_rate=2.5), make_job("linear:3"))
+    '2.5 records/s on average (usual for the job: 1,000)'
+    """
+    told, usual = rate_told(mean_rate_of(trace, job)), rate_told(job.usual_rate)
+    return f"{told} records/s on average" + ("" if told == usual else f" (usual for the job: {usual})")
 
 
 def scenario_ground(suite: Any, scenario: Scenario) -> tuple[dict[str, Any], dict[str, Any]]:

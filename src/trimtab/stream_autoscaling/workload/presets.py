@@ -62,7 +62,7 @@ class TraceSettings(Settings):
     """What arrives at a job, and how much of it is one episode.
 
     The whole trace is scaled, not the episode: a busy day stays busier than others. Without `mean_rate` and
-    `load`, the job's own `usual_rate` is the mean.
+    `load`, a file keeps its own rates, and a trace with a name has the job's `usual_rate` as its mean.
 
     >>> TraceSettings(name="clarknet-like", load=0.5).days
     1
@@ -142,10 +142,10 @@ def mean_rate_of(settings: TraceSettings, job: Job) -> float:
     """
     if settings.mean_rate is not None:
         return settings.mean_rate
-    if settings.load is None:
-        return job.usual_rate
-    subtasks = INITIAL_PARALLELISM * len(job.vertices)
-    return settings.load * subtasks / (float(job.demand_ms.sum()) / 1000)
+    if settings.load is not None:
+        subtasks = INITIAL_PARALLELISM * len(job.vertices)
+        return settings.load * subtasks / (float(job.demand_ms.sum()) / 1000)
+    return float(find_trace(settings.name).rates.mean()) if _is_path(settings.name) else job.usual_rate
 
 
 def find_trace(name: str, *, seed: int = 0) -> RateTrace:
