@@ -6,10 +6,11 @@ mean reward of the 200 intervals after the change, as a share less than theirs. 
 Limits of latency stay as they are, though a request that works longer takes longer whatever one gives it: so
 the same services, had their work always been that, say how much of the loss nobody could avoid by noticing.
 
-Retraining, as information. A policy with direct control of sizes (`benchmarks/bundles/pod-drift-steady`)
-that has met only services that never change serves the same. Where `DriftWatch` raises the alarm, ten
-minutes of metrics are gathered, an application is fitted to them, and the policy goes on learning on copies
-of it, one learner for each service; from then on that learner serves. `--train` makes the bundle anew.
+Retraining, as information (`aware.retrainer`). A policy with direct control of sizes
+(`benchmarks/bundles/pod-drift-steady`) that has met only services that never change serves the same. Where
+`DriftWatch` raises the alarm, ten minutes of metrics are gathered, an application is fitted to them, and the
+policy goes on learning on copies of it, one learner for each service; from then on that learner serves,
+unseen: old and new are not compared on copies first. `--train` makes the bundle anew.
 
 Detector. It watches rewards of simulated services under waves of traffic, one after another for each service;
 after an alarm it learns anew what is usual, as after a change of the policy. False alarms are counted where
@@ -26,17 +27,17 @@ import argparse
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 from tests.control.rewards import BEFORE, rewards
 
+from benchmarks.pod_bootstrap import times_more, utilisation
 from benchmarks.results import ROOT, Row, at_least, at_most, finish
 from trimtab.control.drift import Drift as Said
 from trimtab.control.drift import DriftWatch
@@ -47,17 +48,11 @@ from trimtab.core.run_folder import RunFolder
 from trimtab.core.statistics import Estimate, bootstrap
 from trimtab.learning.off_policy import train_off_policy
 from trimtab.learning.off_policy_task import recorded
-from trimtab.networks.actor_critic import actor_actions
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy
-from trimtab.pod_autoscaling.aware.retraining import (
-    GivenServices,
-    MetricsLog,
-    fit_services,
-    practice_services,
-    retrained,
-)
+from trimtab.pod_autoscaling.aware.retrainer import Retrainer, Retraining, RetrainingSettings, Trainer
+from trimtab.pod_autoscaling.aware.retraining import GivenServices, Lived
 from trimtab.pod_autoscaling.aware.services import Service, draw_services
-from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, AwareTask, design_of
+from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, AwareTask
 from trimtab.pod_autoscaling.aware.training import bundle_of_run
 from trimtab.pod_autoscaling.drift import Change, Drift
 from trimtab.pod_autoscaling.policies import make_policy
@@ -79,8 +74,6 @@ BUNDLE = ROOT / "benchmarks" / "bundles" / "pod-drift-steady"
 PRESET = "bootstrap-steady"
 
 Numbers = NDArray[np.float64]
-Answers = NDArray[np.float32]
-Actor = Callable[[Answers], Answers]
 
 
 def settings_for(intervals: int, *traces: str) -> AwareSettings:
@@ -151,26 +144,6 @@ def train() -> None:
     print(f"written to {BUNDLE.relative_to(ROOT)}: {bundle.manifest['scores']}")
 
 
-class Serving:
-    """Services under actors, one each; keeps rewards and what metrics said."""
-
-    def __init__(self, settings: AwareSettings, services: Sequence[Service]) -> None:
-        self.task = GivenServices(settings, lambda _: services)
-        self.log = MetricsLog()
-        self.task.reset(split(0, "serving"))
-
-    def live(self, actors: Sequence[Actor]) -> None:
-        """One interval."""
-        seen = self.task.observe()
-        self.task.step(np.concatenate([actor(seen[row : row + 1]) for row, actor in enumerate(actors)]))
-        self.log.note(self.task.snapshot)
-
-
-def actor_of(parameters: Any, settings: AwareSettings) -> Actor:
-    networks = design_of(settings).networks
-    return lambda observation: actor_actions(parameters, observation, None, networks, np)
-
-
 def alarm_after(series: Numbers, first: int) -> int | None:
     """The first alarm after an interval; those before it make the detector learn anew."""
     watch = DriftWatch()
@@ -184,97 +157,81 @@ def alarm_after(series: Numbers, first: int) -> int | None:
 
 def retraining(settings: AwareSettings, services: Sequence[Service]) -> list[Row]:
     """The steady policy: what the change costs it, and what retraining gains."""
-    policy = AwarePolicy(load_bundle(BUNDLE))
-    start = policy.parameters
-    own = actor_of(start["actor"], settings)
     drifted = changed(services, HALF * settings.deployment.interval_s, cpu=GROWTH)
-    found: list[Numbers] = []
-    serving = Serving(settings, services)
-    for one in (services, drifted):
-        serving = Serving(settings, one)
-        for _ in range(HALF + AFTER):
-            serving.live([own] * len(one))
-        found.append(serving.task.lived.reward.T)
-    steady, without = found
-    alarms = {row: at for row in range(len(services)) if (at := alarm_after(without[row], HALF)) is not None}
-    due = {row: at + GATHERED for row, at in alarms.items() if at + GATHERED < HALF + AFTER}
+    steady = served(settings, services, _nothing_learned).task.lived
+    alone = served(settings, drifted, _nothing_learned)
+    without = alone.task.lived
+    alarmed = {one.service for one in alone.happenings if one.what is Retraining.ALARMED and one.tick >= HALF}
+    due: dict[int, int] = {}
+    for one in alone.happenings:
+        if one.what is Retraining.KEPT:
+            due.setdefault(one.service, one.tick)
     rows = [
-        _told("steady policy: degradation without retraining", degradation(without, steady)),
-        _told("steady policy: services with an alarm after the change", float(len(alarms))),
+        _told(
+            "steady policy: degradation without retraining", degradation(without.reward.T, steady.reward.T)
+        ),
+        _told("steady policy: services with an alarm after the change", float(len(alarmed))),
     ]
     if not due:
         return rows
-    learned = _learned(settings, start, serving, due)
-    again = Serving(settings, drifted)
-    actors = [own] * len(services)
-    for tick in range(HALF + AFTER):
-        for row, at in due.items():
-            if tick == at:
-                actors[row] = learned[row]
-        again.live(actors)
-    with_it = again.task.lived.reward.T
-    late = slice(HALF + AFTER // 2, HALF + AFTER)
-    chosen = sorted(due)
+    # One learner does not know of another, so they learn side by side, once it is known when each will.
+    learned = alone.practise({row: slice(due[row] - GATHERED, due[row]) for row in sorted(due)})
+    with_it = served(settings, drifted, lambda spans: {row: learned[row] for row in spans}).task.lived
+    late, chosen = slice(HALF + AFTER // 2, HALF + AFTER), sorted(learned)
     gain = bootstrap(
         lambda a, b: a.mean(-1) / b.mean(-1) - 1,
-        np.nanmean(with_it[chosen, late], axis=1),
-        np.nanmean(without[chosen, late], axis=1),
+        np.nanmean(with_it.reward[late, chosen], axis=0),
+        np.nanmean(without.reward[late, chosen], axis=0),
         seed=0,
     )
     return [
         *rows,
-        _told("steady policy: degradation with retraining", degradation(with_it, steady)),
+        _told("steady policy: degradation with retraining", degradation(with_it.reward.T, steady.reward.T)),
         _told("retrained services: reward of the last 100 intervals, gained by retraining", gain),
+        *gained_rows(without, with_it, late, chosen),
     ]
 
 
-def _learned(settings: AwareSettings, start: Any, serving: Serving, due: dict[int, int]) -> dict[int, Actor]:
-    """Actors that went on learning on copies of what their services became."""
-    fitted, spans = {}, {row: slice(at - GATHERED, at) for row, at in due.items()}
-    for row, span in spans.items():
-        fitted |= fit_services(serving.log, serving.task, [row], span=span)
-
-    def draw(seed: int) -> list[Service]:
-        return [
-            one
-            for row, span in spans.items()
-            for one in practice_services(
-                serving.log, fitted, [row], copies=2, steps=GATHERED, seed=seed, span=span
-            )
-        ]
-
-    used = {
-        "members": len(due),
-        "cloning_iterations": 0,
-        "offline_iterations": 0,
-        "iterations": PRACTICE,
-        # Critics are not in a bundle: until new ones know something, the actor rests.
-        "held_iterations": PRACTICE // 4,
-        "anchor": 0.1,
-        "anchor_to": "start",
-        "batch": 64,
-        "warmup": 64,
-        "updates_per_step": 1,
-        "validate_every": PRACTICE,
-        "checkpoint_every": PRACTICE,
-        "reset_every": PRACTICE,
-    }
-    training = settings.training.model_copy(update=used)
-    with tempfile.TemporaryDirectory() as folder:
-        found = retrained(
-            settings.model_copy(update={"training": training}),
-            start,
-            draw,
-            Path(folder) / "run",
-            clock=_clock,
+def gained_rows(without: Lived, with_it: Lived, span: slice, services: Sequence[int]) -> list[Row]:
+    """What retraining gains of utilisation, as a share, and how many times fewer requests are late."""
+    before, after = (
+        Lived(*(np.nansum(column[span][:, list(services)], axis=0) for column in one))
+        for one in (without, with_it)
+    )
+    old, new = utilisation(before), utilisation(after)
+    rows = [
+        _told(
+            f"retrained services: {name} utilisation of the last 100 intervals, gained by retraining",
+            bootstrap(lambda a, b: a.mean(-1) / b.mean(-1) - 1, new[name], old[name], seed=0),
         )
-    every: Any = jax.device_get(found["actor"])
-    if len(due) == 1:
-        return {row: actor_of(every, settings) for row in due}
-    return {
-        row: actor_of(jax.tree.map(lambda leaf, at=member: leaf[at], every), settings)
-        for member, row in enumerate(due)
-    }
+        for name in old
+    ]
+    rows += [
+        _told(
+            f"retrained services: late requests of the last 100 intervals, share {told} retraining",
+            float(one.late.sum() / one.finished.sum()),
+        )
+        for told, one in (("without", before), ("with", after))
+    ]
+    name = (
+        "retrained services: late requests of the last 100 intervals without retraining, times those with it"
+    )
+    return [*rows, _told(name, times_more(before, after))]
+
+
+def served(settings: AwareSettings, services: Sequence[Service], trainer: Trainer) -> Retrainer:
+    """The steady policy at work on services, watched; it may be retrained after the change."""
+    asked = RetrainingSettings(gathered=GATHERED, iterations=PRACTICE, copies=2, compared=0)
+    policy = AwarePolicy(load_bundle(BUNDLE)).parameters
+    task = GivenServices(settings, lambda _: services)
+    found = Retrainer(task, policy, asked, clock=_clock, trainer=trainer)
+    found.live(HALF, retrains=False)
+    found.live(AFTER)
+    return found
+
+
+def _nothing_learned(spans: Mapping[int, slice]) -> dict[int, Any]:
+    return {}
 
 
 # --- detector -------------------------------------------------------------------------------------

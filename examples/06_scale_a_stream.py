@@ -100,8 +100,8 @@ with TemporaryDirectory() as place:
     for vertex in load_job(folder / "my-job.json").vertices:
         print(f"  {vertex.name:14} {vertex.service_ms:.2f} ms a record, p subtasks do p^{vertex.scaling:.2f}")
 
-    # 2. Simulate one day; arrivals keep their own level instead of the 400/s of the recording.
-    asked = TraceSettings(name=str(folder / "my.trace"), mean_rate=float(trace.rates.mean()))
+    # 2. Simulate one day; a trace file keeps its rates, whatever came when the job was watched.
+    asked = TraceSettings(name=str(folder / "my.trace"))
     arriving = draw_trace(asked, job, seed=0, part="test")
     rules = ("hpa", "ds2:tolerance=0.3,window_s=600", "flink")
     episodes = [play(make_policy(name), [job], [arriving], seeds=[0])[0] for name in rules]

@@ -9,15 +9,17 @@ import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from trimtab.control import DriftWatch
 from trimtab.pod_autoscaling import (
     Deployment,
+    Episode,
     GuardedPolicy,
     TraceSettings,
     draw_trace,
     make_policy,
     simulate,
 )
-from trimtab.pod_autoscaling.drawing import draw_episodes
+from trimtab.pod_autoscaling.drawing import Marks, changes_of, draw_episodes, drift_marks, guard_marks
 from trimtab.pod_autoscaling.fitting.fit import fit_application
 from trimtab.pod_autoscaling.history.service_csv import read_service_csv
 
@@ -48,7 +50,8 @@ with TemporaryDirectory() as place:
     trace = draw_trace(TraceSettings(name="bursty", mean_cores=3, hours=1), service, seed=1, part="test")
     hpa, ours = make_policy("hpa:target=70,cpu=1"), make_policy("multi")
     begins = Deployment(start_replicas=6)
-    policies = (hpa, ours, GuardedPolicy(ours, hpa))
+    guarded = GuardedPolicy(ours, hpa)
+    policies = (hpa, ours, guarded)
     episodes = [simulate(service, trace, policy, begins, seed=1) for policy in policies]
     for episode in episodes:
         found = episode.metrics()
@@ -57,6 +60,13 @@ with TemporaryDirectory() as place:
             f"{100 * found['late_share']:.2f} % of the requests late"
         )
 
-    # 3. Draw it: rate, replicas, CPU, memory, latency against its limit.
-    draw_episodes(episodes, folder / "hour.png")
+    # 3. Draw it: rate, latency against its limit, CPU, memory, replicas; at the bottom what was changed, when
+    # the guard did not let the policy act, and when the rewards were no longer what is usual.
+    def marks(episode: Episode) -> list[Marks]:
+        watch = DriftWatch()
+        drift = drift_marks(episode, [watch.update(reward) for reward in episode.rewards.tolist()])
+        fallbacks = guard_marks(episode, guarded.acted) if episode.policy == guarded.name else []
+        return [*changes_of(episode), *fallbacks, *drift]
+
+    draw_episodes(episodes, folder / "hour.png", marks=marks)
     print(f"picture: {(folder / 'hour.png').stat().st_size // 1000} kB")

@@ -6,7 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.pod_adaptation import (
+    BARS,
+    Tuned,
+    adaptation_rows,
     area_under_curve,
+    deficit_rows,
     episodes_needed,
     explained,
     fine_tuning,
@@ -21,6 +25,7 @@ from trimtab.pod_autoscaling.aware.adaptation import (
     HAND_FEATURES,
     STATE,
     AdaptationTask,
+    Episodes,
     draw_lives,
     life_of,
     live,
@@ -157,8 +162,10 @@ def test_an_arm_is_trained_written_read_and_goes_on_learning(tmp_path: Path) -> 
     assert set(parameters) == {"actor", "critics", "encoder"}
     lives = draw_lives(GROUND, range(3), "test")
     asked = fine_tuning(arm, settings, members=3, episodes=2)
-    rewards = fine_tuned(arm, parameters, asked, lives, tmp_path / "tuned", clock=clock)
-    assert rewards.shape == (2, 3)
+    rewards, lived = fine_tuned(arm, parameters, asked, lives, tmp_path / "tuned", clock=clock)
+    assert rewards.shape == (2, 3) and all(one.shape == (2, 3) for one in lived)
+    assert (lived.cores_used <= lived.cores_held).all() and (lived.late <= lived.finished).all()
+    assert (lived.finished > 0).all()
     assert ((rewards > 0) & (rewards <= 1)).all()
     with pytest.raises(BundleError, match="for transfer; pre-train that one"):
         load_arm(tmp_path / "bundle", ARMS["transfer"])
@@ -213,3 +220,35 @@ def test_variance_explained_is_1_less_that_which_is_left() -> None:
     true = np.array([[0.0, 1.0], [2.0, 3.0]])
     assert explained(np.zeros((2, 2)), true).tolist() == [1.0, 1.0]
     assert explained(true - true.mean(0), true).tolist() == [0.0, 0.0]
+
+
+def tuned(name: str, used: float, late: float, cpu_s: float = 60.0) -> Tuned:
+    """Two services for 60 episodes, on ten cores and 100 requests each; at last scratch uses half of them."""
+    held = np.full((60, 2), 10.0)
+    cores = np.full((60, 2), 10 * used)
+    if name == "scratch":
+        cores[-50:] = 5.0
+    lived = Episodes(10 * held, 100 * late * np.ones((60, 2)), cores, held, 0 * held + 4, held)
+    return Tuned(np.ones((60, 2)), cpu_s, lived)
+
+
+def test_what_is_lost_while_adapting_is_told_against_scratch_and_meta() -> None:
+    """Meta uses 0.4 of its cores where scratch comes to 0.5: a fifth is lacking."""
+    found = {name: tuned(name, 0.25, 0.04) for name in (*BARS, "scratch")}
+    found["meta"] = tuned("meta", 0.4, 0.01)
+    rows = {row.name.partition("episodes, ")[2]: row for row in deficit_rows(found)}
+    assert rows["meta: deficit of CPU utilisation, share"].value == pytest.approx(0.2)
+    assert rows["transfer: deficit of CPU utilisation, share"].value == pytest.approx(0.5)
+    assert rows["meta: deficit of memory utilisation, share"].value == pytest.approx(0)
+    assert rows["transfer / meta: late or failed requests (paper 7.1)"].value == pytest.approx(4)
+    assert all(row.bar == "none" for row in rows.values())
+
+
+def test_cpu_seconds_saved_are_told_against_tl_and_tl_plus() -> None:
+    """Everybody is there at once; TL took three times the time of meta for as many episodes."""
+    found = {name: tuned(name, 0.5, 0.0, cpu_s=180.0) for name in (*BARS, "scratch")}
+    found["meta"] = tuned("meta", 0.5, 0.0, cpu_s=60.0)
+    rows = {row.name: row for row in adaptation_rows(found, 0.95, barred=True)}
+    for name in ("transfer", "transfer-plus"):
+        saved = rows[f"meta: CPU seconds saved against {name}, per cent (paper 68-72)"]
+        assert saved.value == pytest.approx(100 * 2 / 3) and saved.bar == "none"

@@ -8,6 +8,7 @@ from benchmarks.pod_bootstrap import BEFORE, STEPS, counted, shares, times_more
 from tests.pod_autoscaling.cheap_services import cheap_settings
 
 from trimtab.control.bootstrap import BootstrapSettings, Phase, Thresholds
+from trimtab.control.drift import DriftSettings
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
 from trimtab.learning.off_policy_settings import OffPolicySettings
@@ -37,10 +38,14 @@ SERVICES = draw_services(GROUND, SETTINGS.deployment, (40, 41), "validation")
 OBSERVED, OFFLINE = 40, 7
 
 
-def started(settings: AwareSettings = SETTINGS, **phases: float) -> Bootstrapper:
+def started(
+    settings: AwareSettings = SETTINGS, *, drift: DriftSettings | None = None, **phases: float
+) -> Bootstrapper:
     """R1 is what the rule uses where alpha is 1, which anybody reaches, and 1 where it is 0: nobody does."""
     asked = {"observe_ticks": OBSERVED, "evaluation_episodes": 2, "cooldown_ticks": 5, "alpha": 1.0, **phases}
-    chosen = BootstrappingSettings(phases=BootstrapSettings(**asked), offline_every=1, practice_copies=1)
+    chosen = BootstrappingSettings(
+        phases=BootstrapSettings(**asked), offline_every=1, practice_copies=1, drift=drift
+    )
     return Bootstrapper(GivenServices(settings, lambda _: SERVICES), chosen, seed=2)
 
 
@@ -138,3 +143,22 @@ def test_the_benchmark_counts_what_comes_after_the_rule():
     assert whole.late == pytest.approx([8, 24]) and second.late == pytest.approx([4, 12])
     assert times_more(whole, whole._replace(late=whole.late / 4)).value == pytest.approx(4)
     assert shares(whole, whole._replace(cores_held=2 * whole.cores_held))["CPU"].value == pytest.approx(2)
+
+
+def test_an_alarm_sends_a_learner_back_offline_though_its_rewards_are_above_r2():
+    """Limits at which any ten rewards are an alarm, after the five that say what is usual."""
+    jumpy = DriftSettings(reference_steps=5, window=10, most_spread=1e-9, leave_out=0)
+    watched, unwatched = started(drift=jumpy), started()
+    for one in (watched, unwatched):
+        one.live(OBSERVED + OFFLINE + 20)
+    assert all(event.phase is not Phase.OFFLINE for event in unwatched.events[2:])
+    back = [event for event in watched.events[2:] if event.phase is Phase.OFFLINE]
+    assert {event.service for event in back} == {0, 1} and watched.fallbacks == 0
+    assert all("scatter" in event.because for event in back)
+    online = next(event for event in watched.events if event.phase is Phase.ONLINE)
+    first = next(event for event in back if event.service == online.service)
+    # 5 + 10 intervals of which metrics told the reward.
+    told = np.isfinite(watched._task.lived.reward[online.tick : first.tick, first.service])
+    assert told.sum() == 15 and told[-1]
+    # For five intervals at least the rule acts.
+    assert not np.stack(watched.online)[first.tick : first.tick + 5, first.service].any()

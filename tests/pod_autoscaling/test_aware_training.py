@@ -228,3 +228,27 @@ def test_presets_can_be_trained(name: str) -> None:
     check_settings(settings)
     assert PRESETS.sentence(name).endswith(".")
     assert settings.training.total_iterations > 0
+
+
+def test_firm_is_updated_once_a_step_of_one_environment_as_published() -> None:
+    firm = PRESETS.load("firm")
+    assert (firm.environments, firm.training.updates_per_step, firm.training.members) == (1, 1, 1)
+    assert (firm.training.iterations, firm.training.horizon, firm.training.output) == (9000, 300, "tanh")
+
+
+@pytest.mark.parametrize("name", ["meta", "pooled", "transfer", "transfer-plus", "bootstrap"])
+def test_presets_of_experiments_say_what_train_does_with_them(name: str) -> None:
+    """In the first line, which is what `trimtab train pod --presets` shows."""
+    sentence = PRESETS.sentence(name)
+    assert "make bench-pod-" in sentence and "`train`" in sentence
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+def test_of_several_learners_the_first_is_kept(tmp_path: Path) -> None:
+    settings = settings_of({"environments": 4}, members=2)
+    policy = AwarePolicy(load_bundle(train_aware(settings, tmp_path / "run", name="mine", clock=clock)))
+    assert policy.familiar is not None and policy.bundle.manifest["trained"]["familiar"]["services"] == 8
+    # It is the one that was scored.
+    alone = AwareTask(settings_of({"environments": 4})).score(policy.parameters)["score"]
+    assert policy.bundle.manifest["scores"][SCORE] == pytest.approx(alone)

@@ -15,9 +15,19 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from tests.pod_autoscaling.made_up_episodes import made_up_episode
 
+from trimtab.control.drift import Drift, Seen
+from trimtab.control.reasons import Reason, Step
 from trimtab.core.errors import TrimtabError
-from trimtab.pod_autoscaling.drawing import Marks, changes_of, draw_episodes, episodes_figure
+from trimtab.pod_autoscaling.drawing import (
+    Marks,
+    changes_of,
+    draw_episodes,
+    drift_marks,
+    episodes_figure,
+    guard_marks,
+)
 from trimtab.pod_autoscaling.episode import Episode
+from trimtab.pod_autoscaling.guarding import Acted
 
 PANELS = 8
 ROWS = ["replicas", "pod CPU", "pod memory", "out of memory"]
@@ -142,6 +152,32 @@ def test_others_add_marks_of_their_own(episodes: list[Episode]) -> None:
     *_, last = marks(block(figure, 1)[-1])
     assert moments(last) == [600 / 3600, 1.25]
     assert float(last.get_segments()[0][:, 1].mean()) == pytest.approx(4)
+
+
+def acted(why: Reason, *, refused: Reason = Reason.NONE) -> Acted:
+    reasons = np.zeros((2, len(Step)), np.int8)
+    reasons[1, Step.CHOOSE], reasons[1, Step.VALIDATE] = why, refused
+    return Acted(np.zeros(2, np.int8), reasons)
+
+
+def test_a_guard_has_a_row_for_every_reason_not_to_let_the_policy_act(episodes: list[Episode]) -> None:
+    told = [acted(Reason.OBSERVING)] * 3 + [acted(Reason.POLICY_ACTS)] * 473
+    told += [acted(Reason.INVALID, refused=Reason.NOT_FINITE), acted(Reason.SUSPENDED)] * 2
+    told[1] = acted(Reason.OBSERVING, refused=Reason.NO_ANSWER)
+    found = guard_marks(episodes[0], told, row=1)
+    assert [(one.name, one.alarming) for one in found] == [
+        ("observing", False), ("suspended", True), ("no answer", True),
+    ]  # fmt: skip
+    assert [one.moments_s.tolist() for one in found] == [[0, 15, 30], [7155, 7185], [15, 7140, 7170]]
+    with pytest.raises(TrimtabError, match="a has 480 intervals, the guard acted in 479"):
+        guard_marks(episodes[0], told[1:])
+
+
+def test_drift_is_drawn_at_the_end_of_the_interval_that_raised_it(episodes: list[Episode]) -> None:
+    said = [Seen(Drift.LEARNING), Seen(Drift.WARN), Seen(Drift.STEADY), Seen(Drift.ALARM), Seen(Drift.ALARM)]
+    warning, alarm = drift_marks(episodes[0], said)
+    assert (warning.moments_s.tolist(), warning.alarming) == ([30], False)
+    assert (alarm.moments_s.tolist(), alarm.alarming) == ([60, 75], True)
 
 
 def test_blocks_share_their_axes(episodes: list[Episode]) -> None:

@@ -461,3 +461,16 @@ def test_rewards_are_those_of_the_objective_and_add_up_to_the_cost():
 def test_the_engine_says_whether_it_is_compiled():
     compile_engine()
     assert isinstance(is_compiled(), bool)
+
+
+@pytest.mark.parametrize(
+    ("deployment", "said"),
+    [
+        (Deployment(most_memory_mib=1024), "needs 1030 MiB, but the deployment has most_memory_mib = 1024"),
+        (Deployment(nodes=3, node_memory_mib=1029), "needs 1030 MiB, but the deployment has node_memory_mib"),
+    ],
+)
+def test_a_pod_that_cannot_hold_one_request_in_any_size_is_refused(deployment: Deployment, said: str) -> None:
+    simulator = Simulator([Application(memory_mib=1000, memory_per_request_mib=30)], deployment)
+    with pytest.raises(WorkloadError, match=said):
+        simulator.reset([np.ones(60)], [0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.pod_autoscaling.synthetic_services import Truth, columns_of, service_of
 
-from trimtab.core.errors import HistoryError, SettingsError
+from trimtab.core.errors import HistoryError
 from trimtab.pod_autoscaling.fitting import fit_application, service_history
 from trimtab.pod_autoscaling.fitting.balancing import slowdown
 from trimtab.pod_autoscaling.fitting.regression import robust_line
@@ -186,8 +186,12 @@ def test_too_few_samples() -> None:
 def test_a_limit_that_cannot_be_held() -> None:
     app, _ = fit_application(service_of(Truth()), slo_ms=400.0)
     assert app.slo_s == 0.4
-    with pytest.raises(SettingsError, match="slo_ms = 10 is not above"):
-        fit_application(service_of(Truth()), slo_ms=10.0)
+    # A service that became slow keeps its limit; the report says that no size can hold it.
+    app, report = fit_application(service_of(Truth()), slo_ms=100.0)
+    assert app.unloaded_p99_s >= 0.1 and app.slo_s == 0.1
+    assert any("slo_ms = 100 is not above" in sentence for sentence in report.warnings)
+    with pytest.raises(HistoryError, match="slo_ms = -1; give milliseconds, or 0"):
+        fit_application(service_of(Truth()), slo_ms=-1.0)
 
 
 def test_the_report_in_words_and_as_json() -> None:

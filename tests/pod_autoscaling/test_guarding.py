@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from tests.pod_autoscaling.snapshots import services_of, snapshot_of
 
+from trimtab.control.reasons import Acting, Reason
 from trimtab.core.errors import SettingsError
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.deployment import Deployment
-from trimtab.pod_autoscaling.guarding import GuardedPolicy, evidence_of, guard_of, needs_of
+from trimtab.pod_autoscaling.guarding import GuardedPolicy, counts_of, evidence_of, guard_of, needs_of
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import CPU, MEMORY
 from trimtab.pod_autoscaling.simulator.simulator import simulate
@@ -119,3 +120,53 @@ def test_who_asks_for_the_least_does_little_harm_and_is_told_why():
     decider = policy.begin(SERVICE)
     decider.decide(snapshot_of(SERVICE))
     assert decider.last is not None and any("heuristic" in line for line in decider.last.explain(0))
+
+
+class Raising:
+    """Fails at every decision but the first."""
+
+    name = "raising"
+
+    def begin(self, services):
+        self.decided = 0
+        return self
+
+    def decide(self, snapshot):
+        self.decided += 1
+        if self.decided > 1:
+            raise ValueError("no such key")
+        return snapshot.size
+
+
+def test_a_policy_that_raises_has_given_no_answer():
+    policy = GuardedPolicy(Raising(), make_policy(RULE))
+    decider, snapshot = policy.begin(SERVICE), snapshot_of(SERVICE)
+    actions = [decider.decide(snapshot) for _ in range(25)]
+    assert decider.last is not None and "the policy raised ValueError: no such key" in decider.last.explain(0)
+    assert np.array_equal(actions[-1], decider.last.heuristic)
+    assert [one.raised for one in policy.acted] == ["", *["ValueError: no such key"] * 24]
+    # The rule acts for 20 ticks in any case, then for want of an answer.
+    assert counts_of(policy.acted) == {
+        (Acting.HEURISTIC, Reason.OBSERVING): 20,
+        (Acting.HEURISTIC, Reason.INVALID): 5,
+    }
+
+
+def test_what_the_rule_raises_is_raised():
+    decider = GuardedPolicy(Always((1, 0.1, 64)), Raising()).begin(SERVICE)
+    decider.decide(snapshot_of(SERVICE))
+    with pytest.raises(ValueError, match="no such key"):
+        decider.decide(snapshot_of(SERVICE))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mode": "life"}, """guard: mode = "life": should be 'shadow', 'canary' or 'active'"""),
+        ({"mod": "active"}, "guard: mod is not a setting; did you mean 'mode'?"),
+    ],
+)
+def test_settings_are_refused_before_anything_begins(settings, said):
+    with pytest.raises(SettingsError) as refusal:
+        GuardedPolicy(make_policy("multi"), make_policy(RULE), **settings)
+    assert str(refusal.value) == said

@@ -82,11 +82,8 @@ class Application(Settings):
 
     @model_validator(mode="after")
     def _possible(self) -> Application:
-        if self.slo_ms and self.slo_ms / 1000 <= self.unloaded_s:
-            raise ValueError(
-                f"slo_ms = {self.slo_ms:g} is not above the {1000 * self.unloaded_s:g} ms that an average "
-                "request takes in an idle pod; no size can hold it, raise it"
-            )
+        if self.limit_problem:
+            raise ValueError(self.limit_problem)
         return self
 
     @property
@@ -127,3 +124,13 @@ class Application(Settings):
     def slo_s(self) -> float:
         """The limit of the 99th percentile of latency."""
         return self.slo_ms / 1000 if self.slo_ms else self.slo_factor * self.unloaded_p99_s
+
+    @property
+    def limit_problem(self) -> str:
+        """Why no size can hold the limit, empty if one can; only a service that became slow may have one."""
+        if self.slo_s > self.unloaded_p99_s:
+            return ""
+        return (
+            f"slo_ms = {self.slo_ms:g} is not above the {1000 * self.unloaded_p99_s:.4g} ms within which an "
+            "idle pod answers 99 % of the requests; no size can hold it, raise it"
+        )

@@ -7,16 +7,22 @@ Kubernetes' vertical autoscaler would give), and all pods together no fewer core
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from trimtab.control.decision import Guarded
 from trimtab.control.evidence import Evidence, Needs
 from trimtab.control.guard import Guard
 from trimtab.control.guard_settings import Dimension, GuardSettings, Recovery
 from trimtab.control.limits import product_of
+from trimtab.control.reasons import Acting, Reason, Step
 from trimtab.core.errors import SettingsError
+from trimtab.core.settings import load_settings
 from trimtab.pod_autoscaling.problem import (
     CPU,
     MEMORY,
@@ -30,7 +36,32 @@ from trimtab.pod_autoscaling.problem import (
     nearest_allowed,
 )
 
-__all__ = ["GuardedDecider", "GuardedPolicy", "evidence_of", "guard_of", "needs_of"]
+__all__ = [
+    "WORDS",
+    "Acted",
+    "GuardedDecider",
+    "GuardedPolicy",
+    "counts_of",
+    "evidence_of",
+    "guard_of",
+    "needs_of",
+]
+
+WORDS = {
+    Reason.POLICY_ACTS: "free to act",
+    Reason.SHADOW: "shadow",
+    Reason.RESTING: "resting",
+    Reason.KILLED: "switched off",
+    Reason.OBSERVING: "observing",
+    Reason.SUSPENDED: "suspended",
+    Reason.HELD: "held",
+    Reason.STALE: "stale data",
+    Reason.INVALID: "no answer",
+    Reason.SURPRISED: "surprised",
+    Reason.RECOVERING: "recovering",
+    Reason.HEURISTIC_UNUSABLE: "no rule",
+}
+"""What the guard chose by, in words short enough for a picture."""
 
 _CPU_MARGIN, _MEMORY_MARGIN, _FULL = 1.05, 1.1, 0.95
 _KILL_FACTOR, _KILL_MIB, _KILL_REMEMBERED_S = 1.2, 100.0, 600.0
@@ -55,14 +86,20 @@ def guard_of(services: Services, interval_s: float, **settings: Any) -> Guard:
     )
     given = {"recovery": Recovery(budget=float(services.budget.min())), **settings}
     return Guard(
-        GuardSettings(dimensions=dimensions, interval_s=interval_s, **given),
+        _settings_of(dimensions, interval_s=interval_s, **given),
         capacity=product_of(REPLICAS, CPU),
         cost=lambda sizes: sizes[:, REPLICAS] * (sizes[:, CPU] + _MEMORY_PRICE * sizes[:, MEMORY]),
     )
 
 
-def evidence_of(snapshot: Snapshot) -> Evidence:
-    """What the service shows of the last interval."""
+def _settings_of(dimensions: Sequence[Dimension], **given: Any) -> GuardSettings:
+    """Through the settings' door, so that what is wrong is refused in one line."""
+    whole = {"dimensions": tuple(dimensions), **given}
+    return load_settings(GuardSettings, None, whole, given_as=lambda field: "guard")
+
+
+def evidence_of(snapshot: Snapshot, surprise: ArrayLike = 0.0) -> Evidence:
+    """What the service shows of the last interval, and how unlike training that is to the policy."""
     samples = snapshot.samples
     told = samples.present & samples.complete
     newest = told.shape[1] - 1 - np.argmax(told[:, ::-1], axis=1)
@@ -75,6 +112,7 @@ def evidence_of(snapshot: Snapshot) -> Evidence:
         latency_ratio=np.where(known, samples.latency_p99_s[:, -1] / snapshot.services.slo_s, np.nan),
         bad=requests * np.where(known, samples.late[:, -1], 0.0),
         total=requests,
+        surprise=surprise,
     )
 
 
@@ -101,8 +139,43 @@ def needs_of(snapshot: Snapshot, settings: GuardSettings) -> Needs:
     )
 
 
+class Acted(NamedTuple):
+    """Who acted in one interval, for every service, and why."""
+
+    who: NDArray[np.int8]
+    """[E]: an `Acting`."""
+    reasons: NDArray[np.int8]
+    """[E, steps]: the weightiest `Reason` of each `Step`."""
+    raised: str = ""
+    """What the policy raised instead of an answer, if it did."""
+
+
+def counts_of(acted: Sequence[Acted], *, row: int = 0) -> Counter[tuple[Acting, Reason]]:
+    """In how many intervals who acted on one service, and why.
+
+    >>> alone = Acted(np.array([Acting.POLICY]), np.array([[0, 0, 0, 0, 0, Reason.POLICY_ACTS, 0]]))
+    >>> counts_of([alone, alone])[Acting.POLICY, Reason.POLICY_ACTS]
+    2
+    """
+    return Counter((Acting(one.who[row]), Reason(one.reasons[row, Step.CHOOSE])) for one in acted)
+
+
+@dataclass(frozen=True)
+class _Failed(Guarded):
+    """A decision about which the policy said nothing, since it failed."""
+
+    raised: str
+
+    def explain(self, environment: int) -> tuple[str, ...]:
+        opening, *others = super().explain(environment)
+        return opening, f"the policy raised {self.raised}", *others
+
+
 class GuardedDecider:
-    """Both at work; `last` says what became of the last answers, and why."""
+    """Both at work; `last` says what became of the last answers, and why.
+
+    A policy that raises has given no answer. What the rule raises is raised: nobody stands behind it.
+    """
 
     last: Guarded | None = None
 
@@ -112,20 +185,28 @@ class GuardedDecider:
         self._services, self._policy, self._heuristic = services, policy, heuristic
         self._settings = settings
         self._guard: Guard | None = None
+        self.acted: list[Acted] = []
+        """Who acted and why, interval by interval."""
 
     def decide(self, snapshot: Snapshot) -> Floats:
         if self._guard is None:
             self._guard = guard_of(self._services, snapshot.interval_s, **self._settings)
             self._state = self._guard.begin(len(snapshot.now_s))
         heuristic = nearest_allowed(self._services, self._heuristic.decide(snapshot))
-        self._state, self.last = self._guard.step(
-            self._state,
-            self._policy.decide(snapshot),
-            heuristic,
-            evidence_of(snapshot),
-            needs_of(snapshot, self._guard.settings),
-        )
-        return self.last.action
+        proposal, raised = self._proposal(snapshot)
+        # Rules know no training, and nothing surprises them.
+        evidence = evidence_of(snapshot, getattr(self._policy, "surprise", 0.0))
+        needs = needs_of(snapshot, self._guard.settings)
+        self._state, guarded = self._guard.step(self._state, proposal, heuristic, evidence, needs)
+        self.last = _Failed(**vars(guarded), raised=raised) if raised else guarded
+        self.acted.append(Acted(guarded.acting, guarded.reasons, raised))
+        return guarded.action
+
+    def _proposal(self, snapshot: Snapshot) -> tuple[Floats | None, str]:
+        try:
+            return self._policy.decide(snapshot), ""
+        except Exception as error:
+            return None, f"{type(error).__name__}: {error}"
 
 
 class GuardedPolicy:
@@ -139,12 +220,21 @@ class GuardedPolicy:
     def __init__(self, policy: PodPolicy, heuristic: PodPolicy, **settings: Any) -> None:
         self._policy, self._heuristic = policy, heuristic
         self._settings = {"mode": "active", **settings}
+        # What these services are is known later; that the settings are some is known now.
+        _settings_of([Dimension(name="replicas", most=1)], **self._settings)
+        self._begun: GuardedDecider | None = None
 
     @property
     def name(self) -> str:
         return f"{self._policy.name} guarded by {self._heuristic.name}"
 
+    @property
+    def acted(self) -> list[Acted]:
+        """Who acted and why, interval by interval, since it last began."""
+        return [] if self._begun is None else self._begun.acted
+
     def begin(self, services: Services) -> GuardedDecider:
         """Start afresh on these services."""
         begun = [one.begin(services) for one in (self._policy, self._heuristic)]
-        return GuardedDecider(services, begun[0], begun[1], self._settings)
+        self._begun = GuardedDecider(services, begun[0], begun[1], self._settings)
+        return self._begun

@@ -44,6 +44,7 @@ __all__ = [
     "HAND_FEATURES",
     "STATE",
     "AdaptationTask",
+    "Episodes",
     "Life",
     "Lived",
     "draw_lives",
@@ -152,6 +153,17 @@ def _scaled(value: Floats, scale: tuple[float, float]) -> Floats:
     return np.clip(np.log(np.maximum(value, 1e-6) / usual) / math.log(factor), -_LARGEST, _LARGEST)
 
 
+class Episodes(NamedTuple):
+    """Sums over the intervals of episodes, [episodes, services] each; the truth, not what metrics told."""
+
+    finished: Floats
+    late: Floats
+    cores_used: Floats
+    cores_held: Floats
+    memory_used: Floats
+    memory_held: Floats
+
+
 class AdaptationTask:
     """Services that live through many episodes; an `OffPolicyTask`.
 
@@ -190,22 +202,33 @@ class AdaptationTask:
     def reset(self, seed: int) -> None:
         """Begin everywhere anew, with services or hours that this seed gives."""
         self._seed, self._episode = seed, 0
+        self._episodes: list[Floats] = []
         self._begin()
 
     def observe(self) -> NDArray[np.float32]:
         return self._seen
+
+    @property
+    def episodes(self) -> Episodes:
+        """What became of the services in each episode since the last reset."""
+        if not self._episodes:
+            raise SettingsError("no episode has been lived through; step to the end of one first")
+        return Episodes(*np.stack(self._episodes, axis=1))
 
     def step(self, actions: NDArray[np.float32]) -> Outcome:
         """Decide everywhere and live through one interval."""
         simulator = self._simulator
         wanted = self._actuator.sized(actions, self._snapshot, self._first)
         self._snapshot, rewards, ended = simulator.step(wanted)
+        truth = simulator.truth
+        self._sums = self._sums + np.stack([getattr(truth, name) for name in Episodes._fields])
         self._action = np.array(actions, np.float32)
         self._seen = seen = self._state()
         over, nothing = ended.copy(), np.zeros(self.size, bool)
         renewed = nothing
         if over.all():
             self._episode += 1
+            self._episodes.append(self._sums)
             renewed = over & (not self._given and self._episode % self._generation == 0)
             self._begin()
         return Outcome(_felt(rewards), nothing, over, renewed, seen)
@@ -262,6 +285,7 @@ class AdaptationTask:
         # Direct answers go by the present size alone: what was seen besides need not be fresh.
         self._first = observer.see(self._snapshot)
         self._known = np.zeros((self.size, _MEASURED))
+        self._sums = np.zeros((len(Episodes._fields), self.size))
         self._action = np.zeros((self.size, self.layout.actions), np.float32)
         self._seen = self._state()
 

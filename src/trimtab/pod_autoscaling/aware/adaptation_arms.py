@@ -37,6 +37,7 @@ from trimtab.pod_autoscaling.aware.adaptation import (
     HAND_FEATURES,
     STATE,
     AdaptationTask,
+    Episodes,
     Life,
     draw_lives,
     earned,
@@ -164,12 +165,12 @@ def fine_tuned(
     clock: Clock,
     seed: int = 0,
     progress: Progress | None = None,
-) -> NDArray[np.float64]:
-    """One learner per service, side by side: mean reward of each episode, [episodes, services].
+) -> tuple[NDArray[np.float64], Episodes]:
+    """One learner per service, side by side: mean reward of each episode, and what became of the services.
 
     An iteration is an episode, and there are as many members as services.
     """
     task = AdaptationTask(settings, told=arm.told, lives=lives)
     train_off_policy(task, settings.training, folder, clock=clock, progress=progress, seed=seed, start=start)
     rows = RunFolder.open(folder, clock=clock).read_metrics()
-    return earned(np.array([row["member_rewards"] for row in rows]))
+    return earned(np.array([row["member_rewards"] for row in rows])), task.episodes

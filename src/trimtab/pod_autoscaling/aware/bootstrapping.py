@@ -10,7 +10,8 @@ offline   The rule acts. An application is fitted to what was seen; once every `
           goes on learning, and is evaluated again once an episode (`horizon`).
 online    The learner acts and learns, held to the rule by an anchor that fades. When the mean reward of the
           last steps falls below R2 the rule acts again, the application is fitted anew, and the learner goes
-          back offline with all that was seen.
+          back offline with all that was seen. So it does at an alarm of `DriftWatch`, where rewards are
+          watched (`drift`): they may no longer be what they were, and still be above R2.
 
 A fitted copy is not the service: it is harder or easier. So the rule plays the episodes of evaluation too,
 and what it earned there less than live is credited to the learner before its reward is held against R1.
@@ -29,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.control.bootstrap import Bootstrap, BootstrapSettings, Phase
+from trimtab.control.drift import Drift, DriftSettings, DriftWatch
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
 from trimtab.core.settings import Field, Settings
@@ -75,6 +77,9 @@ class BootstrappingSettings(Settings):
     practice_steps: int = Field(
         default=40_000, ge=1, le=10**9, description="Steps on copies that a learner remembers."
     )
+    drift: DriftSettings | None = Field(
+        default=None, description="Watch the rewards of learners that act, to retrain them; none: R2 alone."
+    )
 
 
 class Event(NamedTuple):
@@ -111,6 +116,8 @@ class Bootstrapper:
         self._fleet = _Fleet(task, training, seed)
         phases = self.settings.phases
         self.starts = [Bootstrap(phases) for _ in range(task.size)]
+        drift = self.settings.drift
+        self._watches = [] if drift is None else [DriftWatch(drift) for _ in range(task.size)]
         self._random = np.random.default_rng(split(seed, "draws"))
         self._log = MetricsLog()
         self._practice = [
@@ -154,12 +161,19 @@ class Bootstrapper:
     def _tell_phases(self) -> None:
         rewards, busy = self._task.measured()
         for row, start in enumerate(self.starts):
+            acted = start.phase is Phase.ONLINE
             turn = start.tick(float(rewards[row]), utilisation=float(busy[row]))
+            if self._watches and acted and not turn.changed:
+                said = self._watches[row].update(float(rewards[row]))
+                if said.drift is Drift.ALARM:
+                    turn = start.retrain(said.because)
             if turn.changed:
                 self._turned(row, turn.phase, turn.because)
 
     def _turned(self, row: int, phase: Phase, because: str) -> None:
         self.events.append(Event(self._ticks, row, phase, because))
+        if self._watches:
+            self._watches[row].reset_reference()
         if phase is Phase.OFFLINE:
             self.fitted |= fit_services(self._log, self._task, [row], span=self._lately)
             again = self._acted[row] > 0

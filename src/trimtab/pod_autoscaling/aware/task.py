@@ -42,6 +42,7 @@ __all__ = [
     "check_settings",
     "design_of",
     "layout_of",
+    "member_of",
     "ppo_training_of",
 ]
 
@@ -273,7 +274,9 @@ class AwareTask:
 
     def score(self, parameters: Parameters) -> dict[str, float]:
         """Cost on validation services over that of the rule, and what it is made of."""
-        found = self.played(LearnedPolicy("learned", _first(parameters, self.settings.training), self.design))
+        found = self.played(
+            LearnedPolicy("learned", member_of(parameters, self.settings.training.members), self.design)
+        )
         ours, theirs = [one.metrics() for one in found], [one.metrics() for one in self._taught]
         ratios = [a["cost"] / b["cost"] for a, b in zip(ours, theirs, strict=True)]
         means = {
@@ -309,6 +312,8 @@ class AwareTask:
             "ground": settings.ground.model_dump(mode="json"),
             "deployment": self._deployment.model_dump(mode="json"),
             "teacher": self.design.teacher,
+            "validation_services": settings.validation_services,
+            "members": settings.training.members,
         }
 
     @cached_property
@@ -364,8 +369,8 @@ def _taken(field: Any, rows: NDArray[np.int64]) -> Any:
     return type(field)(*(_taken(one, rows) for one in field)) if isinstance(field, tuple) else field[rows]
 
 
-def _first(parameters: Any, training: OffPolicySettings) -> Any:
-    """Of several learners the first."""
-    if training.members == 1:
+def member_of(parameters: Any, members: int, number: int = 0) -> Any:
+    """What one of several learners side by side has learned; the first of them is scored, and kept."""
+    if members == 1:
         return parameters
-    return unflatten({name: np.asarray(leaf)[0] for name, leaf in flatten(parameters).items()})
+    return unflatten({name: np.asarray(leaf)[number] for name, leaf in flatten(parameters).items()})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,18 @@ from trimtab.pod_autoscaling.aware.advantages import best_answers, fitted_advant
 from trimtab.pod_autoscaling.aware.design import design_from
 from trimtab.pod_autoscaling.aware.lessons import Actor, Lessons, collect_lessons
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy, make_bundle
-from trimtab.pod_autoscaling.aware.task import AwareSettings, AwareTask, design_of, ppo_training_of
+from trimtab.pod_autoscaling.aware.services import Ground, draw_services
+from trimtab.pod_autoscaling.aware.surprise import QUANTILE, Familiar
+from trimtab.pod_autoscaling.aware.task import (
+    AwareSettings,
+    AwareTask,
+    design_of,
+    member_of,
+    ppo_training_of,
+)
+from trimtab.pod_autoscaling.deployment import Deployment
+from trimtab.pod_autoscaling.problem import Floats, Services, Snapshot
+from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 
 __all__ = [
     "ASKED_FOR",
@@ -35,6 +47,7 @@ __all__ = [
     "loaded_lessons",
     "save_bundle_of_run",
     "train_aware",
+    "with_familiar",
 ]
 
 ASKED_FOR = "aware.toml"
@@ -45,6 +58,8 @@ _TOLD_BY_LESSONS = {
     "seed",
 }  # fmt: skip
 """Fields of `AwareSettings` with which other lessons would have been collected."""
+_FAMILIAR, _FAMILIAR_SEED = 4, 2_000_000
+"""What is familiar is told by so many times the services of validation."""
 SCORE = "cost on validation services over the rule's"
 """What a bundle's manifest calls the score of its run."""
 
@@ -188,11 +203,60 @@ def save_bundle_of_run(run: RunFolder, name: str) -> Path:
 def bundle_of_run(run: RunFolder, name: str) -> Bundle:
     """Pack the best checkpoint of a run with its history."""
     best = best_of_run(run)
+    validated = best.task.get("validation_services", AwareSettings().validation_services)
     ground = {part: best.task[part] for part in ("applications", "traces", "ground", "deployment", "teacher")}
-    return make_bundle(
+    bundle = make_bundle(
         name,
-        best.parameters,
+        member_of(best.parameters, best.task.get("members", 1)),
         design_from(best.task["design"]),
         trained={**ground, **best.history},
         scores={SCORE: best.score, "at iteration": best.iteration, **best.measured},
     )
+    return with_familiar(bundle, services=_FAMILIAR * validated)
+
+
+def with_familiar(bundle: Bundle, *, services: int) -> Bundle:
+    """A bundle that says what its policy has seen in training; what it decides stays the same.
+
+    The policy plays so many services of the part for training, with the ground it was trained on.
+    """
+    trained = bundle.manifest["trained"]
+    ground = Ground.model_validate(trained["ground"])
+    deployment = Deployment.model_validate(trained["deployment"])
+    seeds = [split(_FAMILIAR_SEED, "service", number) % 2**40 for number in range(services)]
+    drawn = draw_services(ground, deployment, seeds, "training")
+    watched = _Watched(AwarePolicy(bundle))
+    simulate_batch(
+        watched,
+        [one.application for one in drawn],
+        [one.trace for one in drawn],
+        deployment,
+        seeds=range(services),
+        drifts=[one.drift for one in drawn],
+        sizes=np.stack([one.size for one in drawn]),
+    )
+    if not watched.means:
+        raise SettingsError(f"{bundle.name}: episodes too short to tell what is familiar; set ground.hours")
+    familiar = Familiar.of(np.concatenate(watched.means))
+    told = {"services": services, "quantile": QUANTILE, "distance": familiar.limit}
+    manifest = {**bundle.manifest, "trained": {**trained, "familiar": told}}
+    own = {key: one for key, one in bundle.tensors.items() if key not in familiar.tensors()}
+    return replace(bundle, manifest=manifest, tensors={**own, **familiar.tensors()})
+
+
+class _Watched:
+    """A policy whose means of what it sees are kept; itself a policy."""
+
+    def __init__(self, policy: AwarePolicy) -> None:
+        self.name, self._policy = policy.name, policy
+        self.means: list[NDArray[np.float64]] = []
+
+    def begin(self, services: Services) -> Self:
+        self._decider = self._policy.begin(services)
+        return self
+
+    def decide(self, snapshot: Snapshot) -> Floats:
+        wanted, lately = self._decider.decide(snapshot), self._decider.lately
+        if lately.known.any():
+            self.means.append(lately.mean[lately.known])
+        return wanted

@@ -37,7 +37,8 @@ def fit_application(
     `balancing` is how requests are spread over pods: to the emptier of two (Envoy, most meshes) or at random
     (kube-proxy). It says how much of the latency is queueing.
 
-    What history cannot tell (worker slots, queue, time-outs) stays at its usual value; the report says so.
+    What history cannot tell (worker slots, queue, time-outs) stays at its usual value; the report says so. It
+    warns of a limit that the service, as it was measured, cannot hold in any size.
 
     >>> from trimtab.pod_autoscaling.fitting.service_history import service_history
     >>> rate = np.linspace(10, 200, 60)
@@ -77,10 +78,20 @@ def fit_application(
         "leak_mib_per_hour": _rounded(memory.leak),
         "start_s": _rounded(start_s),
         "start_spread": _rounded(start_spread),
-        "slo_ms": slo_ms,
     }
     # Through the settings' door, so that what is out of range is refused in one line.
-    return load_settings(Application, None, fields, given_as=lambda field: history.source), report
+    found = load_settings(Application, None, fields, given_as=lambda field: history.source)
+    return (_with_limit(found, slo_ms, report) if slo_ms else found), report
+
+
+def _with_limit(application: Application, slo_ms: float, report: FitReport) -> Application:
+    """With a limit of its own, even one that cannot be held: so it is with a service that became slow."""
+    if not 0 < slo_ms < np.inf:
+        raise HistoryError(f"{report.source}: slo_ms = {slo_ms:g}; give milliseconds, or 0 to leave it open")
+    limited = application.model_copy(update={"slo_ms": slo_ms})
+    if limited.limit_problem:
+        report.warn(limited.limit_problem)
+    return limited
 
 
 def _starts(history: ServiceHistory, usual: Application, report: FitReport) -> tuple[float, float]:

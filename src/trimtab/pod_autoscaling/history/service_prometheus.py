@@ -26,7 +26,11 @@ ADDED_UP = ("rate", "cpu", "in_flight", "replicas")
 """Of several series the sum is meant; of others only one makes sense."""
 MEBIBYTE = 2.0**20
 STARTS = "starts"
-WAY_OUT = "give workload and latency_metric, or the query itself"
+NAMED_BY = {"rate": "latency_metric", "cpu": "workload"}
+"""What cannot be done without, and the option that makes its query."""
+GIVE = "give {options}, or the query itself ({queries})"
+CHECK = "check {options} and the times, or give the query itself ({queries})"
+SAVE = "save the answer as {files}"
 
 
 def read_service_prometheus(
@@ -79,7 +83,7 @@ def read_service_prometheus(
             selector=selector,
             window=window,
         ) | {name: query for name, query in given.items() if query is not None}
-        _refuse_missing(source, queries)
+        _refuse_missing(source, queries, GIVE)
         found = {
             name: read_range(
                 source, query=query, start_s=start_s, end_s=end_s, step_s=step_s, timeout_s=timeout_s
@@ -90,7 +94,7 @@ def read_service_prometheus(
         found = _saved(Path(source))
     starts = found.pop(STARTS, [])
     found = {name: points for name, points in found.items() if points}
-    _refuse_missing(source, found)
+    _refuse_missing(source, found, CHECK if is_address(source) else SAVE)
     spacing_s = spacing_of(source, [one for points in found.values() for one in points], step_s)
     columns = _columns(source, found, spacing_s, report)
     report.count("series", sum(map(len, found.values())))
@@ -146,12 +150,16 @@ def queries_for(
     return queries
 
 
-def _refuse_missing(source: str, found: Mapping[str, object]) -> None:
-    for needed in ("rate", "cpu"):
-        if needed not in found:
-            raise HistoryError(
-                f"{source}: no data of {needed} ({COLUMNS[needed]}); {WAY_OUT} ({needed}_query)"
-            )
+def _refuse_missing(source: str, found: Mapping[str, object], way_out: str) -> None:
+    missing = [name for name in NAMED_BY if name not in found]
+    if missing:
+        told = " and ".join(f"{name} ({COLUMNS[name]})" for name in missing)
+        out = way_out.format(
+            options=" and ".join(NAMED_BY[name] for name in missing),
+            queries=" and ".join(f"{name}_query" for name in missing),
+            files=" and ".join(f"{name}.json" for name in missing),
+        )
+        raise HistoryError(f"{source}: no data of {told}; {out}")
 
 
 def _saved(folder: Path) -> dict[str, list[Points]]:

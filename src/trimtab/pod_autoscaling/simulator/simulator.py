@@ -318,6 +318,7 @@ class Simulator:
                 f"environment {row}: the trace covers {length_s:g} s, less than one interval of "
                 f"{deployment.interval_s} s; give a longer one"
             )
+        _refuse_too_large(application, deployment)
         start = (deployment.start_replicas, deployment.start_cpu, deployment.start_memory_mib)
         one = Services._make(field[row : row + 1] for field in self.services)
         begin = nearest_allowed(one, np.array([start if size is None else size], np.float64))[0]
@@ -342,6 +343,19 @@ class Simulator:
             drifts = np.zeros((self.size, changes, 6))
             drifts[:, : self._state.drifts.shape[1]] = self._state.drifts
             self._state = self._state._replace(drifts=drifts)
+
+
+def _refuse_too_large(application: Application, deployment: Deployment) -> None:
+    """A pod that cannot hold one request in the largest size would be killed again and again."""
+    needed_mib = application.memory_mib + application.memory_per_request_mib
+    largest = "most_memory_mib"
+    if deployment.nodes and deployment.node_memory_mib < deployment.most_memory_mib:
+        largest = "node_memory_mib"
+    if needed_mib > getattr(deployment, largest):
+        raise WorkloadError(
+            f"application {application.name}: a pod with one request needs {needed_mib:g} MiB, but the "
+            f"deployment has {largest} = {getattr(deployment, largest):g}; raise that, or lower memory_mib"
+        )
 
 
 @runtime_checkable
