@@ -121,8 +121,9 @@ def test_profiles(left_alone: Callable, tmp_path: Path, content: str, said: str)
 
 def test_a_service_that_no_pod_can_hold(left_alone: Callable, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("memory_mib = 9000\n")
-    said = left_alone(*SIMULATE, "--app", "mine.toml", "--hours", "0.1")
-    assert "a pod with one request needs 9001 MiB, but the deployment has most_memory_mib = 4096" in said
+    told = "a pod with one request needs 9001 MiB, but the deployment has most_memory_mib = 4096"
+    for words in (SIMULATE, COMPARE):
+        assert told in left_alone(*words, "--app", "mine.toml", "--hours", "0.1")
 
 
 def test_a_trace_too_short_to_be_split(left_alone: Callable, tmp_path: Path) -> None:

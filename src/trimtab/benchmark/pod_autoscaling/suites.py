@@ -14,7 +14,7 @@ from trimtab.core.settings import Field, load_settings
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.episode import Episode
-from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
+from trimtab.pod_autoscaling.simulator.simulator import refuse_too_large, simulate_batch
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import (
     PREFIX,
@@ -174,12 +174,12 @@ class ServiceSuite(Suite):
         ]
 
     def check(self) -> None:
-        """Refuse unknown applications and traces, and traces too short to be split."""
+        """Refuse unknown applications and traces, pods too large to run, and traces too short to be split."""
         for scenario in self.scenarios():
             # So many seeds in a row have every trace among them.
             for turn in range(len(scenario.workload.traces)):
-                self.draw(scenario, turn)
-                self.draw(scenario, FIRST_TEST_SEED + turn)
+                for seed in (turn, FIRST_TEST_SEED + turn):
+                    refuse_too_large(self.draw(scenario, seed)[0], self.deployment)
 
 
 class ServicesSuite(ServiceSuite):

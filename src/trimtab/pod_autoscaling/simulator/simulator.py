@@ -32,7 +32,8 @@ from trimtab.pod_autoscaling.simulator.state import State, new_state
 from trimtab.pod_autoscaling.simulator.stepping import begin_run, step_many
 from trimtab.pod_autoscaling.simulator.tables import Trace, lay_out, rates_of, trace_of
 
-__all__ = ["Foreknowing", "Simulator", "compile_engine", "services_of", "simulate", "simulate_batch"]
+__all__ = ["Foreknowing", "Simulator", "compile_engine", "refuse_too_large", "services_of", "simulate"]
+__all__ += ["simulate_batch"]
 
 _FIRST_SLOTS = 512
 _FIELDS = len(Samples._fields)
@@ -318,7 +319,7 @@ class Simulator:
                 f"environment {row}: the trace covers {length_s:g} s, less than one interval of "
                 f"{deployment.interval_s} s; give a longer one"
             )
-        _refuse_too_large(application, deployment)
+        refuse_too_large(application, deployment)
         start = (deployment.start_replicas, deployment.start_cpu, deployment.start_memory_mib)
         one = Services._make(field[row : row + 1] for field in self.services)
         begin = nearest_allowed(one, np.array([start if size is None else size], np.float64))[0]
@@ -345,7 +346,7 @@ class Simulator:
             self._state = self._state._replace(drifts=drifts)
 
 
-def _refuse_too_large(application: Application, deployment: Deployment) -> None:
+def refuse_too_large(application: Application, deployment: Deployment) -> None:
     """A pod that cannot hold one request in the largest size would be killed again and again."""
     needed_mib = application.memory_mib + application.memory_per_request_mib
     largest = "most_memory_mib"
