@@ -64,12 +64,17 @@ def compare(jobs: list[str], hours: float, candidates: int, **changes: Any) -> S
         {"interval_s": 120, "history": 20},
         {"missing": 0.3},
         {"cooldown_s": 900},
-        {"slots": 6},
     ],
 )
 def test_it_lives_through_the_same_as_asked_from_python(changes: dict[str, Any]) -> None:
     lived = compare(["linear:2", "linear:4"], 1.0, 1, **changes)
     assert lived.state.run["restarts"].sum() > 0
+
+
+def test_slots_bind_it_as_they_bind_it_from_python() -> None:
+    jobs = ["linear:2", "linear:4"]
+    bound, free = compare(jobs, 1.0, 1, slots=3), compare(jobs, 1.0, 1)
+    assert (bound.state.run["slots"] <= 3).all() and (free.state.run["slots"] > 3).any()
 
 
 @pytest.mark.slow
@@ -79,7 +84,10 @@ def test_all_six_jobs_live_through_the_same() -> None:
     assert lived.state.run["restarts"].sum() > 100
 
 
-def test_numbers_of_another_shape_are_refused() -> None:
+def test_numbers_of_another_shape_and_a_second_life_are_refused() -> None:
     simulator = simulator_of(["linear:2"], 0.5, 1)
     with pytest.raises(ActionError, match=r"numbers of shape \(1, 86\); give \(2, 86\)"):
         play_out(simulator, first_numbers()[None])
+    play_out(simulator, candidates_of(simulator))
+    with pytest.raises(ActionError, match="some have lived already; reset the simulator first"):
+        play_out(simulator, candidates_of(simulator))

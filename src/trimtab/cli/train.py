@@ -307,9 +307,9 @@ def _train(
             )
     except KeyboardInterrupt:
         if folder.exists():
-            _keep_best(trainer, folder)
             words = ["trimtab", "train", trainer.wing, "--resume", str(folder)]
             remark(f"go on with: {shlex.join(words)}")
+            _keep_best(trainer, folder)
         elif Path(f"{folder}-lessons").exists():
             remark(f"whole rounds of lessons are kept; go on with the same command and --out {folder}")
         raise

@@ -1,105 +1,50 @@
 """The compact autoscaler compiled together with the engine: whole stretches without a step back to Python.
 
 Training plays thousands of stretches in every iteration. Asked from Python the autoscaler takes as long as
-the simulator does; here both are one compiled loop, an environment after the other, in which nothing is
-allocated. It decides what `compact.CompactDecider` decides, number for number: tests hold the two together.
+the simulator does; here both are one compiled loop, an environment after the other.
 """
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
-from typing import NamedTuple
-
 import numpy as np
 
-from trimtab.compiling import Compiler
 from trimtab.core.errors import ActionError
-from trimtab.stream_autoscaling.heuristics.measures import LEAST_BUSY, intervals_in
-from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers
-from trimtab.stream_autoscaling.simulator import simulator as simulating
+from trimtab.stream_autoscaling.heuristics.measures import intervals_in
+from trimtab.stream_autoscaling.problem import Floats, Graph
 from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
 from trimtab.stream_autoscaling.simulator.state import NEVER, History, Record, State
 from trimtab.stream_autoscaling.simulator.stepping import ask, environment, history_of, run_interval
-from trimtab.stream_autoscaling.sure import compact
-from trimtab.stream_autoscaling.sure.compact import (
-    CATCH_UP_S,
-    DAY_S,
-    FACTS,
-    HOUR_S,
-    LARGEST,
-    LARGEST_OF_A_VERTEX,
-    LONG_AGO_S,
-    MOST_CATCHING_UP,
-    RECENT_S,
-    SIZE,
-    TRIED,
-    USUAL_NOISE,
-    USUAL_VERTICES,
-    WINDOW_S,
-    part,
-)
+from trimtab.stream_autoscaling.sure.compact import FACTS, HOUR_S, RECENT_S, SIZE, WINDOW_S
+from trimtab.stream_autoscaling.sure.compact_deciding import Room, Spans, decide, jit
 
-__all__ = ["Room", "Spans", "play_environment", "play_out", "room_for", "spans_of"]
-
-_ENGINE = Path(simulating.__file__).parent
-_compiler = Compiler([*sorted(_ENGINE.glob("*.py")), Path(compact.__file__), Path(__file__)])
-jit, inlined = _compiler.jit, _compiler.inlined
-
-_SIZE_AT, _DOWN_AT, _LIMIT_AT, _SAVING_AT, _SIZE_OF_VERTEX_AT, _LIMIT_OF_VERTEX_AT, _ROUNDING_AT = (
-    part(name).start
-    for name in (
-        "size",
-        "size when down",
-        "limit",
-        "saving",
-        "size of a vertex",
-        "limit of a vertex",
-        "rounding",
-    )
-)
-_CATCHING_UP_AT, _WORTH_AT = part("catching up").start, part("worth of more").start
-_FACTS = len(FACTS)
-_TRIED = tuple(TRIED.tolist())
-_SIZES_TRIED = tuple(np.exp(TRIED).tolist())
-_ROUNDING = 1e-9
-_TINY = 1e-9
+__all__ = ["play_out"]
 
 
-class Spans(NamedTuple):
-    """The deployment in intervals, as the autoscaler sees it."""
+def play_out(simulator: StreamSimulator, numbers: Floats) -> Floats:
+    """Live from the reset until every trace is over; what each environment earned, [E].
 
-    looked_back: int  # intervals whose arrivals are known; one before them is needed to tell what piled up
-    window: int
-    three: int  # minutes
-    ten: int
-    thirty: int
-    hour: int
-    slots: int  # that the job may take; 0: no limit
-    interval_s: float
-    slo_s: float
-    cooldown_s: float
-
-
-class Room(NamedTuple):
-    """Where an environment writes while it thinks; a row for each."""
-
-    came: Floats  # [E, intervals]: records per second of all sources
-    told: Flags  # [E, intervals]: all of them reported
-    rates: Floats  # [E, V]: records per second a vertex must process; NaN: nobody knows
-    ratios: Floats  # [E, V]: what a vertex sends for what it should send
-    speeds: Floats  # [E, V]: records per second of one subtask that is always busy
-    variation: Floats  # [E, V]
-    needed: Floats  # [E, V]: subtasks that would be busy all the time
-    sized: Floats  # [E, V]: subtasks aimed at
-    strained: Floats  # [E, V]: too busy if it has fewer
-    facts: Floats  # [E, facts]
-    now: Integers  # [E, V]
-    up: Integers  # [E, V]
-    goal: Integers  # [E, V]
+    Every environment has numbers of its own, [E, numbers].
+    """
+    if numbers.shape != (simulator.size, SIZE):
+        raise ActionError(f"numbers of shape {numbers.shape}; give ({simulator.size}, {SIZE})")
+    if simulator.state.run["interval"].any():
+        raise ActionError("some have lived already; reset the simulator first")
+    rewards = np.zeros(simulator.size)
+    with np.errstate(over="ignore"):  # hashes wrap around; numpy warns of it where nothing is compiled
+        _play_all(
+            simulator.state,
+            simulator.history,
+            simulator.settings,
+            simulator.graph,
+            np.ascontiguousarray(numbers, np.float64),
+            _spans_of(simulator),
+            _room_for(simulator),
+            rewards,
+        )
+    return rewards
 
 
-def spans_of(simulator: StreamSimulator) -> Spans:
+def _spans_of(simulator: StreamSimulator) -> Spans:
     """What the autoscaler looks at in this deployment."""
     deployment = simulator.deployment
     interval_s, history = float(deployment.interval_s), deployment.history
@@ -117,10 +62,10 @@ def spans_of(simulator: StreamSimulator) -> Spans:
     )
 
 
-def room_for(simulator: StreamSimulator) -> Room:
+def _room_for(simulator: StreamSimulator) -> Room:
     """Room for all environments of a simulator."""
     size, vertices = simulator.graph.exists.shape
-    back = max(spans_of(simulator).looked_back, 1)
+    back = max(_spans_of(simulator).looked_back, 1)
     floats, integers = (lambda: np.zeros((size, vertices))), (lambda: np.zeros((size, vertices), np.int64))
     return Room(
         came=np.zeros((size, back)),
@@ -132,33 +77,11 @@ def room_for(simulator: StreamSimulator) -> Room:
         needed=floats(),
         sized=floats(),
         strained=floats(),
-        facts=np.zeros((size, _FACTS)),
+        facts=np.zeros((size, len(FACTS))),
         now=integers(),
         up=integers(),
         goal=integers(),
     )
-
-
-def play_out(simulator: StreamSimulator, numbers: Floats) -> Floats:
-    """Live from the reset until every trace is over; what each environment earned, [E].
-
-    Every environment has numbers of its own, [E, numbers].
-    """
-    if numbers.shape != (simulator.size, SIZE):
-        raise ActionError(f"numbers of shape {numbers.shape}; give ({simulator.size}, {SIZE})")
-    rewards = np.zeros(simulator.size)
-    with np.errstate(over="ignore"):  # hashes wrap around; numpy warns of it where nothing is compiled
-        _play_all(
-            simulator.state,
-            simulator.history,
-            simulator.settings,
-            simulator.graph,
-            np.ascontiguousarray(numbers, np.float64),
-            spans_of(simulator),
-            room_for(simulator),
-            rewards,
-        )
-    return rewards
 
 
 @jit
@@ -172,330 +95,19 @@ def _play_all(
     room: Room,
     rewards: Floats,
 ) -> None:
-    for index in range(len(rewards)):
-        rewards[index] = play_environment(batch, histories, d, graph, numbers[index], spans, room, index)
-
-
-@jit
-def play_environment(
-    batch: State,
-    histories: History,
-    d: Record,
-    graph: Graph,
-    numbers: Floats,
-    spans: Spans,
-    room: Room,
-    index: int,
-) -> float:
-    """Live until the trace of one environment is over; what it earned."""
-    s, h = environment(batch, index), history_of(histories, index)
+    """Live until the traces are over, one environment after the other; add up what each earns."""
     length = histories.present.shape[1] // 2
-    earned = 0.0
-    step = 0
-    while s.run[0]["interval"] < s.run[0]["intervals"]:
-        place = step % length
-        decide(s, h, graph, numbers, spans, room, index, place, length)
-        allow(s, h, graph, spans, room, index, place + length - 1)
-        ask(s, d, room.goal[index])
-        run_interval(s, h, d, place, length)
-        earned += s.run[0]["reward"]
-        step += 1
-    return earned
-
-
-@jit
-def decide(
-    s: State,
-    h: History,
-    graph: Graph,
-    numbers: Floats,
-    spans: Spans,
-    room: Room,
-    e: int,
-    first: int,
-    length: int,
-) -> None:
-    """Leave in `room.goal` what is wanted; the samples begin at `first` of the ring."""
-    run, count = s.run[0], s.run[0]["vertex_count"]
-    for vertex in range(count):
-        room.now[e, vertex] = s.vertices[vertex]["wanted"]
-    since_s = math.inf
-    if run["restarted_ms"] != NEVER:
-        since_s = max(run["now_ms"] - run["restarted_ms"], 0) / 1000
-    end = first + length
-    waiting = count_arrivals(h, graph, spans, room, e, count, end)
-    for vertex in range(count):
-        watch_vertex(h, graph, spans, room, e, vertex, count, end, since_s)
-    find_needed(graph, room, e, count)
-    rate = mean_of(room, spans, e, 0, spans.thirty)
-    minutes_waiting = waiting / rate / 60.0 if rate > 0.0 else 0.0
-    now_s = (run["start_ms"] + run["now_ms"]) / 1000
-    find_facts(room, spans, e, count, rate, minutes_waiting, now_s, since_s, h.latency_s[end - 1])
-    size = math.exp(clip(weighed(room, numbers, e, _SIZE_AT), -LARGEST, LARGEST))
-    down = math.exp(clip(weighed(room, numbers, e, _DOWN_AT), -LARGEST, LARGEST))
-    limit = math.exp(clip(weighed(room, numbers, e, _LIMIT_AT), -LARGEST, LARGEST))
-    saving = math.exp(clip(weighed(room, numbers, e, _SAVING_AT), -LARGEST, LARGEST))
-    catch_up_s = CATCH_UP_S * math.exp(numbers[_CATCHING_UP_AT])
-    hurry = 1 + min(60.0 * minutes_waiting / catch_up_s, MOST_CATCHING_UP)
-    for vertex in range(count):
-        size_vertex(h, graph, numbers, room, e, vertex, count, end - 1, size, limit, hurry)
-    round_thriftily(graph, numbers, room, e, count, 1.0, room.up)
-    round_thriftily(graph, numbers, room, e, count, down, room.goal)
-    commit(graph, room, e, count, saving)
-
-
-@jit
-def count_arrivals(h: History, graph: Graph, spans: Spans, room: Room, e: int, count: int, end: int) -> float:
-    """What came for the sources in each interval, and on average for each; gives what waits before them."""
-    back = spans.looked_back
-    for place in range(back):
-        room.came[e, place] = 0.0
-        room.told[e, place] = True
-    waiting = 0.0
-    for vertex in range(count):
-        room.rates[e, vertex] = 0.0
-        if not graph.is_source[e, vertex]:
-            continue
-        total, number, waited = 0.0, 0, 0.0
-        for place in range(back):
-            at = end - back + place
-            here = h.present[at] and h.complete[at, vertex]
-            if here:
-                waited = h.pending[at, vertex]
-            grew = (h.pending[at, vertex] - h.pending[at - 1, vertex]) / spans.interval_s
-            rate = h.records_in[at, vertex] + grew
-            room.came[e, place] += rate
-            if not here or not (h.present[at - 1] and h.complete[at - 1, vertex]):
-                room.told[e, place] = False
-            elif place >= back - spans.thirty:
-                total += rate
-                number += 1
-        waiting += waited
-        room.rates[e, vertex] = max(total / number, 0.0) if number > 0 else math.nan
-    for place in range(back):
-        room.came[e, place] = max(room.came[e, place], 0.0)
-    return waiting
-
-
-@jit
-def watch_vertex(
-    h: History,
-    graph: Graph,
-    spans: Spans,
-    room: Room,
-    e: int,
-    vertex: int,
-    count: int,
-    end: int,
-    since_s: float,
-) -> None:
-    """How fast a vertex is, what it sends, and how much its busy time varies, since the last restart."""
-    processed, sent, useful, total, squares, number = 0.0, 0.0, 0.0, 0.0, 0.0, 0
-    for place in range(spans.window):
-        at = end - spans.window + place
-        settled = (spans.window - place) * spans.interval_s <= since_s + _ROUNDING
-        if settled and h.present[at] and h.complete[at, vertex]:
-            busy = max(h.busy[at, vertex], LEAST_BUSY)
-            processed += h.records_in[at, vertex]
-            sent += h.records_out[at, vertex]
-            useful += busy * h.parallelism[at, vertex]
-            total += busy
-            squares += busy * busy
-            number += 1
-    expected = 0.0
-    for target in range(vertex + 1, count):
-        expected += graph.selectivity[e, vertex, target]
-    known = processed > 0.0 and expected > 0.0
-    room.ratios[e, vertex] = sent / (processed * expected) if known else 1.0
-    room.speeds[e, vertex] = processed / useful if processed > 0.0 and useful > 0.0 else math.nan
-    room.variation[e, vertex] = 0.0
-    if number > 1:
-        middle = total / number
-        spread = math.sqrt(max(squares / number - middle * middle, 0.0))
-        room.variation[e, vertex] = clip(spread / middle / USUAL_NOISE - 1, -1.0, 1.0)
-
-
-@jit
-def find_needed(graph: Graph, room: Room, e: int, count: int) -> None:
-    """Rates from the sources down, and the subtasks they keep busy. What lies below an unknown is unknown."""
-    for vertex in range(count):
-        rate = room.rates[e, vertex]
-        for parent in range(vertex):
-            ratio = graph.selectivity[e, parent, vertex] * room.ratios[e, parent]
-            if ratio != 0.0:
-                rate += room.rates[e, parent] * ratio
-        room.rates[e, vertex] = rate
-        room.needed[e, vertex] = 0.0 if rate == 0.0 else rate / room.speeds[e, vertex]
-
-
-@jit
-def mean_of(room: Room, spans: Spans, e: int, begin: int, count: int) -> float:
-    """Records per second of all sources on average, so long ago; 0 where nobody knows."""
-    last = spans.looked_back - begin
-    total, number = 0.0, 0
-    for place in range(max(last - count, 0), last):
-        if room.told[e, place]:
-            total += room.came[e, place]
-            number += 1
-    return total / max(number, 1)
-
-
-@jit
-def find_facts(
-    room: Room,
-    spans: Spans,
-    e: int,
-    count: int,
-    rate: float,
-    minutes_waiting: float,
-    now_s: float,
-    since_s: float,
-    latency_s: float,
-) -> None:
-    """About the job as a whole, in the order of `compact.FACTS`."""
-    facts = room.facts[e]
-    ten = mean_of(room, spans, e, 0, spans.ten)
-    highest = 0.0
-    for begin in range(0, spans.looked_back - spans.ten + 1, spans.ten):
-        highest = max(highest, mean_of(room, spans, e, begin, spans.ten))
-    subtasks = 0
-    for vertex in range(count):
-        subtasks += room.now[e, vertex]
-    day = 2 * math.pi * (now_s % DAY_S) / DAY_S
-    since_s = min(since_s, LONG_AGO_S)
-    some = rate > 0.0
-    facts[0] = 1.0
-    facts[1] = log_ratio(ten, rate) if some else 0.0
-    facts[2] = log_ratio(mean_of(room, spans, e, 0, spans.three), ten) if some else 0.0
-    facts[3] = log_ratio(rate, mean_of(room, spans, e, 0, spans.hour)) if some else 0.0
-    facts[4] = log_ratio(highest, rate) if some and highest > 0.0 else 0.0
-    facts[5] = math.sin(day)
-    facts[6] = math.cos(day)
-    facts[7] = math.sin(2 * day)
-    facts[8] = math.cos(2 * day)
-    noise = noise_of(room, spans, e) / rate if some else USUAL_NOISE
-    facts[9] = clip(noise / USUAL_NOISE - 1, -1.0, 1.0)
-    facts[10] = math.log2(max(subtasks / count, 1.0)) / 2 - 1
-    facts[11] = 0.0 if math.isnan(latency_s) else clip(latency_s / spans.slo_s, 0.0, 2.0)
-    facts[12] = clip(minutes_waiting, 0.0, 2.0)
-    facts[13] = math.log(count / USUAL_VERTICES)
-    facts[14] = clip(1 - since_s / 900, 0.0, 1.0)
-    facts[15] = clip(1 - since_s / 2700, 0.0, 1.0)
-    facts[16] = clip(since_s / 3600 - 0.75, 0.0, 1.0)
-
-
-@jit
-def noise_of(room: Room, spans: Spans, e: int) -> float:
-    """How much neighbouring intervals differ, as a standard deviation of each."""
-    squares, number = 0.0, 0
-    for place in range(max(spans.looked_back - spans.thirty, 1), spans.looked_back):
-        if room.told[e, place] and room.told[e, place - 1]:
-            difference = room.came[e, place] - room.came[e, place - 1]
-            squares += difference * difference
-            number += 1
-    return math.sqrt(squares / max(number, 1) / 2)
-
-
-@jit
-def weighed(room: Room, numbers: Floats, e: int, first: int) -> float:
-    """A learned function of the facts; its numbers begin at `first`."""
-    total = 0.0
-    for fact in range(_FACTS):
-        total += room.facts[e, fact] * numbers[first + fact]
-    return total
-
-
-@jit
-def size_vertex(
-    h: History,
-    graph: Graph,
-    numbers: Floats,
-    room: Room,
-    e: int,
-    vertex: int,
-    count: int,
-    newest: int,
-    size: float,
-    limit: float,
-    hurry: float,
-) -> None:
-    """Subtasks aimed at, and those that a vertex must have not to be too busy."""
-    needed = room.needed[e, vertex]
-    known = 0.0 if math.isnan(needed) else needed
-    told = (
-        1.0 if graph.is_source[e, vertex] else 0.0,
-        1.0 if graph.key_groups[e, vertex] > 0 else 0.0,
-        math.log2(known + 0.5) / 3,
-        vertex / count,
-        h.queue_fill[newest, vertex],
-        clip(math.log(max(known, 0.05) * size / max(room.now[e, vertex], 1)), -1.0, 1.0),
-        room.variation[e, vertex],
-    )
-    of_size, of_limit = 0.0, 0.0
-    for place in range(len(told)):
-        of_size += told[place] * numbers[_SIZE_OF_VERTEX_AT + place]
-        of_limit += told[place] * numbers[_LIMIT_OF_VERTEX_AT + place]
-    busy = needed * hurry
-    room.sized[e, vertex] = busy * size * math.exp(clip(of_size, -LARGEST_OF_A_VERTEX, LARGEST_OF_A_VERTEX))
-    room.strained[e, vertex] = (
-        busy * limit * math.exp(clip(of_limit, -LARGEST_OF_A_VERTEX, LARGEST_OF_A_VERTEX))
-    )
-
-
-@jit
-def round_thriftily(
-    graph: Graph, numbers: Floats, room: Room, e: int, count: int, factor: float, found: Integers
-) -> None:
-    """Whole subtasks, as `compact.thrifty` finds them."""
-    best, chosen = math.inf, 0
-    for tried in range(len(_TRIED)):
-        total = 0
-        for vertex in range(count):
-            total += rounded(graph, numbers, room, e, vertex, factor * _SIZES_TRIED[tried])
-        score = math.log(max(total, 1)) - numbers[_WORTH_AT] * _TRIED[tried]
-        if score < best:
-            best, chosen = score, tried
-    for vertex in range(count):
-        found[e, vertex] = rounded(graph, numbers, room, e, vertex, factor * _SIZES_TRIED[chosen])
-
-
-@jit
-def rounded(graph: Graph, numbers: Floats, room: Room, e: int, vertex: int, factor: float) -> int:
-    """The least parallelism that is worth so many subtasks, within bounds; as it is where nobody knows."""
-    sized = room.sized[e, vertex] * factor
-    if math.isnan(sized):
-        return room.now[e, vertex]
-    missing = numbers[_ROUNDING_AT] + numbers[_ROUNDING_AT + 1] / max(sized, 1.0)
-    needed = max(sized - missing, 1e-3)
-    groups = graph.key_groups[e, vertex]
-    if groups > 0:
-        needed = math.ceil(groups / max(math.floor(groups / needed + _ROUNDING), 1.0))
-    whole = math.ceil(needed - _ROUNDING)
-    return int(min(max(whole, graph.least[e, vertex]), graph.most[e, vertex]))
-
-
-@jit
-def commit(graph: Graph, room: Room, e: int, count: int, saving: float) -> None:
-    """Leave in `room.goal` where to go, or what there is if that is not worth a restart."""
-    any_over = False
-    for vertex in range(count):
-        now = room.now[e, vertex]
-        enough = float(now)
-        groups = graph.key_groups[e, vertex]
-        if groups > 0:  # the busiest subtask has most groups
-            enough = groups / (-(-groups // max(now, 1)))
-        if room.strained[e, vertex] > enough and room.up[e, vertex] > now:
-            any_over = True
-    before, after = 0, 0
-    for vertex in range(count):
-        now = room.now[e, vertex]
-        if any_over:
-            room.goal[e, vertex] = max(room.up[e, vertex], min(room.goal[e, vertex], now))
-        before += now
-        after += room.goal[e, vertex]
-    if not any_over and 1 - after / max(before, 1) < saving:
-        for vertex in range(count):
-            room.goal[e, vertex] = room.now[e, vertex]
+    for index in range(len(rewards)):
+        s, h = environment(batch, index), history_of(histories, index)
+        step = 0
+        while s.run[0]["interval"] < s.run[0]["intervals"]:
+            place = step % length
+            decide(s, h, graph, numbers[index], spans, room, index, place, length)
+            allow(s, h, graph, spans, room, index, place + length - 1)
+            ask(s, d, room.goal[index])
+            run_interval(s, h, d, place, length)
+            rewards[index] += s.run[0]["reward"]
+            step += 1
 
 
 @jit
@@ -532,13 +144,3 @@ def slots_of(graph: Graph, room: Room, e: int, count: int) -> int:
                 most = max(most, room.goal[e, vertex])
         total += most
     return total
-
-
-@inlined
-def log_ratio(one: float, other: float) -> float:
-    return clip(math.log(max(one, _TINY) / max(other, _TINY)), -1.5, 1.5)
-
-
-@inlined
-def clip(value: float, low: float, high: float) -> float:
-    return min(max(value, low), high)
