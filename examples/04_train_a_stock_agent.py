@@ -1,7 +1,7 @@
 """Train an agent from the shelf (sb3-contrib's MaskablePPO) for about a minute, and judge it honestly.
 
-pip install 'trimtab[agents]'; another number of training steps may be given as an argument. A minute is
-short: expect the agent to beat random choices and to lose against fair sharing.
+pip install '.[agents]' in the checkout; another number of training steps may be given as an argument. A
+minute is short: expect the agent to beat random choices and to lose against fair sharing.
 """
 
 import sys

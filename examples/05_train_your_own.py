@@ -1,8 +1,9 @@
 """From a Spark event log to a trained scheduler of your own, judged against the rules it has to beat.
 
-pip install 'trimtab[train]'. Give the path of your own log; without one, a small log that lies with the
-tests is used. Training is cut to a few iterations here, most of the minute it takes is compiling: expect
-the policy to lose. A real one takes `trimtab train dag --workload my.workload` and some patience or a GPU.
+pip install '.[train]' in the checkout. Give the path of your own log; without one, a small log that lies
+with the tests is used. Training is cut to a few iterations here, most of the minute it takes is compiling:
+expect the policy to lose. A real one takes `trimtab train dag --workload my.workload` and some patience or
+a GPU.
 """
 
 import sys

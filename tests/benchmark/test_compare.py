@@ -14,9 +14,9 @@ from trimtab.benchmark.dag_scheduling.answer import answer, reasons
 from trimtab.benchmark.dag_scheduling.suites import BatchSuite, StreamSuite
 from trimtab.benchmark.dag_scheduling.wing import scenario_ground, uncompiled
 from trimtab.benchmark.playing import Unit, play_units
-from trimtab.benchmark.results import _lines, shown_result, write_results
+from trimtab.benchmark.results import _lines, answers, shown_result, write_results
 from trimtab.benchmark.suite import SUITES
-from trimtab.benchmark.tables import as_plain, markdown, report_table, terminal_table
+from trimtab.benchmark.tables import as_plain, markdown, report_table, table_width, terminal_table
 from trimtab.benchmark.tuned import TunedEntry, TunedValues, shipped_tuned_values
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.policy import tunable_parameters
@@ -120,6 +120,27 @@ def test_a_policy_of_ones_own_joins() -> None:
     assert found.baseline == "fifo"
 
 
+def test_a_baseline_that_was_named_is_never_replaced() -> None:
+    """A suite's own one may be, where the policies were chosen and it is not among them."""
+    assert compare(small_suite(seeds=2), policies=["fifo", "sjf-cp"]).baseline == "fifo"
+    for named, found in (("sjf-cp", "sjf-cp"), ("dag/sjf-cp:tuned", "sjf-cp"), ("patient", "patient")):
+        played = compare(small_suite(seeds=2, baseline=named), policies=["fifo", Patient(), "sjf-cp"])
+        assert played.baseline == found
+    alpha = compare(
+        small_suite(seeds=2, baseline="weighted-fair:alpha=-.50"),
+        policies=["fair", "weighted-fair:alpha=-0.5"],
+    )
+    assert alpha.baseline == "weighted-fair:alpha=-0.5"
+    with pytest.raises(SettingsError, match=r"baseline 'fair' does not play; add it .*: fifo, sjf-cp"):
+        compare(small_suite(seeds=2, baseline="fair"), policies=["fifo", "sjf-cp"])
+    tuned = tuned_for(small_suite(), {"alpha": -0.3})
+    suite = small_suite(seeds=2, baseline="weighted-fair")
+    assert (
+        compare(suite, policies=["fair", "weighted-fair:tuned"], tuned=tuned).baseline
+        == "weighted-fair (tuned)"
+    )
+
+
 def test_tuned_values_are_used_where_they_belong() -> None:
     suite = small_suite()
     known = tuned_for(suite, {"alpha": -0.3})
@@ -183,6 +204,19 @@ def test_tables_in_three_forms(comparison: Comparison) -> None:
     assert report.reference == "fair"
 
 
+def test_a_narrow_terminal_folds_names_before_it_cuts_numbers() -> None:
+    long = "capped-srpt-local:kappa=0.123456,power=0.123456"
+    found = compare(small_suite(seeds=2), policies=["fair", long])
+    (result,) = found.results
+    console = Console(width=72, file=StringIO())
+    with console.capture() as shown:
+        console.print(terminal_table(found, result, width=72))
+    assert "…" not in shown.get() and long not in shown.get()
+    whole = terminal_table(found, result)
+    assert len(whole.columns) == 10
+    assert table_width(whole) > 160
+
+
 def test_the_answer_is_no_stronger_than_the_intervals(comparison: Comparison) -> None:
     (result,) = comparison.results
     said = answer(comparison, result)
@@ -218,7 +252,9 @@ def test_a_run_folder_holds_everything(comparison: Comparison, tmp_path: Path) -
     for name in files:
         assert (run.path / name).stat().st_size > 500
     assert run.read_json("results.json")["suite"] == "dag/batch"
-    assert "trimtab compare" in (run.path / "report.html").read_text()
+    page = (run.path / "report.html").read_text()
+    assert "trimtab compare" in page
+    assert page.count('class="comparison"') == 1 and "the tables of the others" not in page
 
 
 def test_a_load_sweep_has_a_table_per_load_and_a_figure(tmp_path: Path) -> None:
@@ -235,6 +271,13 @@ def test_a_load_sweep_has_a_table_per_load_and_a_figure(tmp_path: Path) -> None:
     assert (len(lines), lines[0]) == (6, "fair")
     assert (run.path / "load_sweep.svg").stat().st_size > 500
     assert markdown(found).count("| policy |") == 2
+    page = (run.path / "report.html").read_text()
+    assert page.count('class="comparison"') == 2
+    assert page.index('id="comparison-heading">Comparison: load 0.90<') < page.index(
+        ">Comparison: load 0.50<"
+    )
+    assert '<p class="headline">load 0.90: ' in page and "are of this one; the tables of the others" in page
+    assert [told.partition(":")[0] for told in answers(found)] == ["load 0.50", "load 0.90"]
 
 
 def test_shipped_tuned_values_are_readable_and_lie_on_the_grids() -> None:

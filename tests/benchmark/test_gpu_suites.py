@@ -13,14 +13,12 @@ from trimtab.benchmark.gpu_scheduling.suites import (
     DasSmallSuite,
     OracleSmallSuite,
     PredictedSmallSuite,
-    capacity_gpus,
-    cluster_named,
 )
 from trimtab.benchmark.gpu_scheduling.wing import GPU, scenario_ground
 from trimtab.benchmark.suite import FIRST_TEST_SEED, SUITES
 from trimtab.benchmark.tune import tune
 from trimtab.benchmark.tuned import TunedValues, shipped_tuned_values
-from trimtab.core.errors import RegistryError, SettingsError
+from trimtab.core.errors import RegistryError, SettingsError, WorkloadError
 from trimtab.core.settings import load_settings
 from trimtab.gpu_scheduling.cluster import Cluster
 from trimtab.gpu_scheduling.policies import make_policy
@@ -89,15 +87,14 @@ def test_unknown_grounds_are_refused() -> None:
         small(cluster="das-smal")
 
 
-def test_clusters_by_name_size_and_table(tmp_path: Path) -> None:
-    table = tmp_path / "mine.csv"
-    table.write_text("machine,gpus,gpu_type\na,8,G2\nb,2,T4\n")
-    mine = cluster_named(str(table))
-    assert mine.machine_table.names == ("a", "b")
-    assert capacity_gpus(mine) == pytest.approx(8 * 1.2 + 2 * 0.5)
-    assert capacity_gpus(cluster_named("das-medium")) == 40
-    with pytest.raises(SettingsError, match=r"no\.csv: cannot be read"):
-        _ = cluster_named(str(tmp_path / "no.csv")).machine_table
+def test_jobs_that_no_machine_can_hold_are_refused_before_anything_is_played(tmp_path: Path) -> None:
+    jobs = make_workload(range(10), duration_ms=60_000, gpu_milli=[1000] * 9 + [8000])
+    save_workload(jobs, tmp_path / "mine.workload")
+    mine = {"workload.name": str(tmp_path / "mine.workload")}
+    with pytest.raises(WorkloadError, match="job 9 needs 8 GPUs on one machine, and the largest has 4"):
+        small(**mine).check()
+    small(**mine, **{"workload.most_gpus": 4}).check()
+    small(**mine, cluster="2x8").check()
 
 
 def test_a_comparison_pairs_all_policies_on_the_same_jobs() -> None:

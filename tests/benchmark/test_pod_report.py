@@ -14,7 +14,7 @@ from tests.pod_autoscaling.made_up_episodes import made_up_episode
 from trimtab.benchmark.compare import Comparison, Contestant, ScenarioResult, _result
 from trimtab.benchmark.pod_autoscaling.answer import answer
 from trimtab.benchmark.pod_autoscaling.report import pod_facts, pod_sections
-from trimtab.benchmark.pod_autoscaling.suites import Ground
+from trimtab.benchmark.pod_autoscaling.suites import Ground, ServicesSuite
 from trimtab.benchmark.pod_autoscaling.wing import POD
 from trimtab.benchmark.report import Measured, ReportRow, ReportTable, write_report
 from trimtab.benchmark.report.content import Curve, CurvesSection, Reference
@@ -165,14 +165,20 @@ def test_the_page_is_written(episodes: list[Episode], tmp_path: Path) -> None:
     assert "Core-hours a day" in text
 
 
+def test_where_nothing_arrived_nobody_is_praised() -> None:
+    quiet = [replace(one, arrived=0 * one.arrived) for one in seeds_of("quiet", **FAIR)]
+    told = answer(*compared({"quiet": quiet, "same": quiet}, "quiet"))
+    assert told.startswith("Nothing arrived in these hours, so nobody could be late; play longer ones")
+
+
 # --- the answer -------------------------------------------------------------------------------
 
 
 def compared(episodes: dict[str, list[Episode]], baseline: str) -> tuple[Any, ScenarioResult]:
-    scenario = Scenario("made-up", Ground("made-up", "made-up", ("diurnal", "noisy")))
+    scenario = Scenario("made-up", Ground("made-up", "textbook", ("diurnal", "noisy")))
     contestants = [Contestant(name, {"made-up": SimpleNamespace(name=name)}) for name in episodes]
     result = _result(POD, scenario, contestants, episodes, baseline)
-    suite: Any = SimpleNamespace(deployment=Deployment(), wing=POD, hours=2.0, seeds=6)
+    suite = ServicesSuite(deployment=Deployment(), hours=2.0, seeds=6)
     return Comparison("", suite, baseline, (result,)), result
 
 
@@ -260,7 +266,7 @@ def test_the_table_shows_cores_and_lateness_side_by_side_and_marks_who_is_too_la
         "policy | core-h/day | late | cost | × fair | p99/limit | failed | GiB-h/day | CPU | memory | kills"
     )
     assert f"| {heads} | changes |" in text
-    assert "2 h of diurnal and noisy" in text
+    assert "2 h of diurnal and noisy with 300 requests/s on average" in text
     rows = {line.split("|")[1].strip(" ★≈"): line.split("|") for line in text.splitlines() if "|" in line}
     assert rows["tight"][3].strip().endswith("% !")
     assert not rows["fair"][3].strip().endswith("!")

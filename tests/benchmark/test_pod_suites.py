@@ -1,5 +1,6 @@
 """The suites of services: unseen seeds, traces in turn, a fair beginning; and a comparison for real."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from trimtab.benchmark.pod_autoscaling.suites import (
     arriving,
     first_size,
 )
-from trimtab.benchmark.pod_autoscaling.wing import scenario_ground
+from trimtab.benchmark.pod_autoscaling.wing import caption, scenario_ground
 from trimtab.benchmark.suite import FIRST_TEST_SEED
+from trimtab.benchmark.tables import as_plain, markdown, report_table
 from trimtab.benchmark.tune import tunable_policies, tune
 from trimtab.benchmark.tuned import TunedValues
 from trimtab.core.errors import RegistryError, SettingsError, WorkloadError
@@ -21,6 +23,7 @@ from trimtab.core.settings import load_settings
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.heuristics.oracle import Oracle
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
+from trimtab.pod_autoscaling.workload.presets import mean_rate_of
 from trimtab.rates.traces import Provenance, RateTrace, save_trace
 
 SHORT: dict[str, Any] = {"hours": 0.1, "mean_cores": 1.0, "applications": ("thumbnails",), "seeds": 3}
@@ -38,6 +41,28 @@ def test_seeds_take_the_traces_in_turn_and_tests_are_of_other_days() -> None:
         assert suite.draw(scenario, FIRST_TEST_SEED + seed)[1].start_s >= 11 * 86_400
 
 
+def test_the_caption_names_the_traces_that_are_played() -> None:
+    """Seeds take them in turn; the first test seed begins with the second of three."""
+    for seeds, told in (
+        (2, "0.1 h of noisy and bursty with"),
+        (3, "0.1 h of diurnal, noisy and bursty with"),
+    ):
+        found = compare(ServicesSuite(**{**SHORT, "seeds": seeds}), policies=["static"])
+        assert told in caption(found, found.results[0])
+
+
+def test_a_trace_file_with_few_test_hours_is_told(tmp_path: Any) -> None:
+    """Of four days one is for tests, which has room for two episodes of half a day."""
+    path = str(tmp_path / "mine.trace")
+    save_trace(RateTrace(np.ones(4 * 1440), 60.0, Provenance("mine")), tmp_path / "mine.trace")
+    few = ServicesSuite(applications=("thumbnails", "video"), traces=(path,), hours=12, seeds=3)
+    (note,) = few.notes()
+    assert note.startswith(f"{path} has room for 2 test episodes, which 3 seeds share")
+    assert few.model_copy(update={"hours": 8.0}).notes() == []
+    assert few.model_copy(update={"traces": (path, "diurnal")}).notes() == []
+    assert UnseenSuite(hours=24).notes() == []
+
+
 def test_as_much_arrives_as_is_asked_for() -> None:
     """Two hours of a wave have about its mean; the work of thumbnails is 292 ms."""
     suite = ServicesSuite(applications=("thumbnails",), traces=("constant",), hours=0.5)
@@ -47,6 +72,14 @@ def test_as_much_arrives_as_is_asked_for() -> None:
         assert trace.rates.mean() * application.cpu_s == pytest.approx(cores or 6.0)
     asked = suite.model_copy(update={"mean_rate": 7.0})
     assert asked.draw(asked.scenarios()[0], 0)[1].rates.mean() == pytest.approx(7.0)
+    # Many small requests are simulated one by one: 400 a second unless so much is asked for.
+    sleep = make_application("sleep")
+    assert sleep.cpu_s < 0.01
+    assert mean_rate_of(arriving("constant", hours=1), sleep) == 400
+    for given, rate in (({"mean_cores": 6.0}, 6 / sleep.cpu_s), ({"most_rate": 500.0}, 500)):
+        assert mean_rate_of(arriving("constant", hours=1, **given), sleep) == pytest.approx(rate)
+    with pytest.raises(SettingsError, match="mean_cores = 3 and mean_rate = 7 both say how much arrives"):
+        arriving("constant", hours=1, mean_cores=3.0, mean_rate=7.0)
 
 
 def test_a_trace_file_keeps_its_rates_unless_asked(tmp_path: Any) -> None:
@@ -58,6 +91,53 @@ def test_a_trace_file_keeps_its_rates_unless_asked(tmp_path: Any) -> None:
     assert (scaled.mean_rate, scaled.mean_cores) == (None, 2.0)
     suite = ServicesSuite(applications=("thumbnails",), traces=(str(path),), hours=1)
     assert suite.draw(suite.scenarios()[0], FIRST_TEST_SEED)[1].rates.tolist() == [5.0]
+
+
+def test_a_setting_changes_nothing_else() -> None:
+    """What a suite has otherwise than deployments usually are stays so."""
+    for kind in (ServicesSuite, UnseenSuite):
+        assert load_settings(kind, None, {"deployment.history": 20}) == kind()
+        changed = load_settings(kind, None, {"deployment": {"objective": {"budget": 0.02}}}).deployment
+        assert (changed.most_replicas, changed.objective.budget) == (40, 0.02)
+
+
+def test_hours_in_which_nothing_arrives(tmp_path: Any) -> None:
+    """Eight busy hours of every day."""
+    rates = np.tile(np.where(np.arange(24) // 8 == 1, 1.0, 0.0), 14)
+    path = tmp_path / "office.trace"
+    save_trace(RateTrace(rates, 3600.0, Provenance("office")), path)
+    suite = ServicesSuite(
+        applications=("thumbnails",), traces=(str(path),), mean_rate=0.02, hours=1, seeds=12
+    )
+    found = compare(suite, policies=["static", "hpa"])
+    silent = sum(not one.arrived.any() for one in found.results[0].episodes["static"])
+    assert 0 < silent < 11
+    (note,) = [note for note in found.notes if "latency" in note]
+    assert note == (
+        f"thumbnails: latency_s and latency_p99_s could not be measured in {silent} of 12 episodes of "
+        f"static, hpa; the table has those of the other {12 - silent}."
+    )
+    answered = [one.metrics()["latency_s"] for one in found.results[0].episodes["hpa"]]
+    (row,) = [row for row in found.results[0].rows if row.policy == "hpa"]
+    known = [value for value in answered if np.isfinite(value)]
+    assert row.metrics["latency_s"].value == pytest.approx(np.mean(known))
+    assert json.dumps(as_plain(found), allow_nan=False)
+
+
+def test_services_that_answer_nobody_are_compared_all_the_same(tmp_path: Any) -> None:
+    path = tmp_path / "slow.toml"
+    path.write_text("timeout_s = 1\nsegments = [{cpu_ms = 10, io_ms = 5000, io_variation = 0.0}]\n")
+    suite = ServicesSuite(applications=(str(path),), hours=0.05, mean_rate=2.0, seeds=2)
+    found = compare(suite, policies=["static", "hpa"])
+    (note,) = [note for note in found.notes if "latency" in note]
+    assert note.endswith("in 2 of 2 episodes of static, hpa; the table has none.")
+    assert not found.results[0].best.metrics["latency_p99_s"].is_known
+    rows = [line.split(" | ") for line in markdown(found).splitlines() if line.startswith("| ")]
+    assert [row[5] for row in rows] == ["p99/limit", "---:", "—", "—"]
+    assert report_table(found, found.results[0]).rows[0].values[5] is None
+    plain = as_plain(found)["scenarios"][0]["policies"][0]
+    assert plain["metrics"]["latency_s"] is None
+    assert plain["episodes"][0]["latency_s"] is None
 
 
 def test_services_begin_with_pods_for_twice_their_mean_need() -> None:
@@ -104,7 +184,8 @@ def test_what_a_tuned_value_depends_on() -> None:
     assert workload["traces"] == ["diurnal", "noisy", "bursty"]
     assert cluster == {"interval_s": 15, "most_replicas": 40}
     assert scenario_ground(suite, second)[0]["digest"] != workload["digest"]
-    for change in ({"hours": 3.0}, {"mean_cores": 9.0}, {"mean_rate": 9.0}, {"start_factor": 1.0}):
+    changes = ({"hours": 3.0}, {"mean_cores": 9.0}, {"mean_rate": 9.0}, {"most_rate": 9.0})
+    for change in (*changes, {"start_factor": 1.0}):
         assert scenario_ground(suite.model_copy(update=change), first)[0] != workload
     unseen = UnseenSuite()
     assert scenario_ground(unseen, unseen.scenarios()[0])[0]["application"] == ""

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,13 @@ from trimtab.benchmark.dag_scheduling.suites import (
 from trimtab.benchmark.suite import FIRST_TEST_SEED, SUITES
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import load_settings, settings_as_toml
+from trimtab.dag_scheduling.workload import (
+    JobRecord,
+    StageRecord,
+    batch,
+    build_profile,
+    save_workload,
+)
 
 
 @pytest.mark.parametrize("name", SUITES.names())
@@ -66,6 +74,22 @@ def test_single_fields_change_without_losing_the_others() -> None:
     multi = load_settings(MultiResourceSuite, None, {"cluster.executors": 20})
     assert multi.cluster.class_counts == (5, 5, 5, 5)
     assert multi.workload.random_memory
+
+
+def test_a_file_keeps_its_memory_demands(tmp_path: Path) -> None:
+    path, bare = str(tmp_path / "my.workload"), str(tmp_path / "bare.workload")
+    stage = StageRecord(tasks=1, later_wave={1: [100]})
+    for name, memory in ((path, 0.3), (bare, 0.0)):
+        profile = build_profile([JobRecord("one", [replace(stage, memory=memory)])])
+        save_workload(batch(profile, jobs=2, seed=0), Path(name))
+    kept = load_settings(MultiResourceSuite, None, {"workload.name": path})
+    (scenario,) = kept.scenarios()
+    assert kept.draw(scenario, FIRST_TEST_SEED).profile.memory.tolist() == [0.3]
+    assert load_settings(MultiResourceSuite, None, {"workload.name": bare}).workload.random_memory
+    drawn = load_settings(MultiResourceSuite, None, {"workload.name": path, "workload.random_memory": True})
+    assert drawn.workload.random_memory
+    (tmp_path / "suite.toml").write_text(settings_as_toml(drawn))
+    assert load_settings(MultiResourceSuite, tmp_path / "suite.toml") == drawn
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from trimtab.dag_scheduling.workload import poisson, save_workload
+from trimtab.dag_scheduling.workload.tiny import small_profile
 
 SMALL = (
     "--workload", "tiny:three-sizes", "--jobs", "5", "--executors", "3", "--processes", "1",
@@ -44,22 +48,53 @@ def test_a_run_folder_is_made_once(run: Callable, refused: Callable, tmp_path: P
     assert "runs/first: exists" in refused(*words)
 
 
+def test_who_is_told_to_end_leaves_no_folder(
+    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*COMPARE, "--policies", "fifo,fair", "--out", "runs/first"]
+
+    def be_ended(*_: object, **__: object) -> None:
+        assert (tmp_path / "runs" / "first").is_dir()
+        signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("trimtab.benchmark.compare.compare", be_ended)
+        answer = run(*words)
+    assert (answer.code, answer.out, answer.err) == (130, "", "error: stopped\n")
+    assert run(*words).code == 0
+
+
 def test_one_load_of_the_stream(run: Callable) -> None:
     words = ["compare", "dag/stream", *SMALL, "--seeds", "2", "--policies", "fifo,fair"]
     found = run(*words, "--load", "0.7", "--json").json
     assert [scenario["load"] for scenario in found["scenarios"]] == [0.7]
     batch = run(*words, "--arrivals", "batch", "--json").json
     assert [scenario["name"] for scenario in batch["scenarios"]] == [""]
-    trace = run("compare", "dag/stream", "--workload", "tiny:two-jobs", "--arrivals", "trace",
-                "--seeds", "2", "--policies", "fifo,fair", "--processes", "1", "--json").json  # fmt: skip
-    assert trace["settings"]["workload"]["jobs"] == 1  # of two jobs, the later one is for tests
+
+
+def test_a_trace_comes_in_stretches_of_its_end(run: Callable, refused: Callable, tmp_path: Path) -> None:
+    trace = poisson(small_profile(0), jobs=40, mean_gap_ms=1000.0, seed=1)
+    save_workload(trace, tmp_path / "my.workload")
+    words = ["compare", "dag/stream", "--arrivals", "trace", "--seeds", "2", "--policies", "fifo,fair",
+             "--executors", "3", "--processes", "1", "--workload"]  # fmt: skip
+    # Of 40 jobs the last 12 are for tests, and an episode has half of them.
+    told = run(*words, "my.workload").out
+    assert "dag/stream: 6 jobs in a row of the last 30 % of my.workload, 3 executors" in told
+    (tmp_path / "suite.toml").write_text("[workload]\njobs = 2\n")
+    found = run(*words, "my.workload", "--settings", "suite.toml", "--json").json
+    assert found["settings"]["workload"]["jobs"] == 2
+    assert "2 jobs are too few for a trace" in refused(*words, "tiny:two-jobs")
+    assert "1 jobs in a row of the last 30 %" in run(*words, "tiny:two-jobs", "--jobs", "1").out
 
 
 def test_several_memory_sizes(run: Callable) -> None:
-    found = run("compare", "dag/multi-resource", "--workload", "tiny:three-sizes", "--jobs", "4",
-                "--executors", "8", "--seeds", "2", "--policies", "tetris,fair", "--processes",
-                "1", "--json").json  # fmt: skip
+    words = ["compare", "dag/multi-resource", "--workload", "tiny:three-sizes", "--jobs", "4",
+             "--executors", "8", "--seeds", "2", "--policies", "tetris,fair", "--processes", "1"]  # fmt: skip
+    found = run(*words, "--json").json
     assert [c["count"] for c in found["settings"]["cluster"]["classes"]] == [2, 2, 2, 2]
+    assert "batch arrivals, random memory demands, 8 executors" in run(*words).out
+    plain = run(*words, "--set", "workload.random_memory=false").out
+    assert "batch arrivals, 8 executors" in plain
 
 
 def test_tune_then_compare_with_what_it_found(run: Callable, tmp_path: Path) -> None:
@@ -83,6 +118,11 @@ def test_tune_then_compare_with_what_it_found(run: Callable, tmp_path: Path) -> 
         (["compare", "dag/batch", *SMALL, "--seeds", "1"], "seeds = 1"),
         ([*COMPARE, "--policies", ""], "policies"),
         ([*COMPARE, "--load", "nan"], "load"),
+        (
+            [*COMPARE, "--set", "workload.jobs=3"],
+            "error: --jobs and --set workload.jobs=3 set the same field; give one of the two",
+        ),
+        ([*COMPARE, "--set", "seeds=4"], "error: --seeds and --set seeds=4 set the same field"),
         ([*COMPARE, "--settings", "no.toml"], "no.toml: no such settings file"),
         ([*COMPARE, "--tuned", "no.json"], "no.json: cannot be read"),
         (["compare", "dag/batch", "--executors", "0"], "cluster.executors = 0"),

@@ -1,10 +1,14 @@
 """`trimtab explain`: the same episode as `simulate` and `compare` play, taken apart at one decision."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.untrained_bundle import save_untrained
+
+from trimtab.dag_scheduling.workload import save_workload
+from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
 EPISODE = ("--workload", "synthetic", "--jobs", "4", "--executors", "8", "--seed", "3")
 SMALL = ("--workload", "tiny:three-sizes", "--jobs", "4", "--executors", "3", "--processes", "1")
@@ -75,6 +79,36 @@ def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Call
     assert "runs/a: has no load 0.7; its loads: none" in refused(
         "explain", "runs/a", "--decision", "1", "--load", "0.7"
     )
+
+
+def test_what_was_chosen_is_among_what_could_be(run: Callable) -> None:
+    """Of 25 stages eight are shown; the chosen one is far down the list of a rule, which has no scores."""
+    words = ["--workload", "synthetic", "--jobs", "5", "--executors", "10", "--seed", "3", "--decision", "20"]
+    found = run("explain", "--policy", "capped-srpt", *words, "--json").json
+    choices = [found["chosen"], *found["others"]]
+    stages = [(one["job"], one["stage"]) for one in found["candidates"]]
+    assert stages.index((found["chosen"]["job"], found["chosen"]["stage"])) >= 8
+    table = run("explain", "--policy", "capped-srpt", *words).out.split("\n\n")[1].splitlines()
+    shown = [(int(row.split()[0]), int(re.split(r"  +", row)[2])) for row in table[1:-1]]
+    assert shown == sorted(shown) and len(shown) == 8
+    assert {(one["job"], one["stage"]) for one in choices} <= set(shown)
+    assert table[-1] == f"and {len(stages) - 8} more"
+
+
+def test_a_comparison_is_explained_only_with_the_files_it_was_made_with(
+    run: Callable, refused: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_workload(tiny_workload("three-sizes"), tmp_path / "my.workload")
+    words = ["--workload", "my.workload", *SMALL[2:], "--seeds", "2", "--policies", "fair,fifo"]
+    assert run("compare", "dag/batch", *words, "--out", "runs/a").code == 0
+    assert run("explain", "runs/a", "--decision", "1").code == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    said = refused("explain", "../runs/a", "--decision", "1")
+    assert f"../runs/a: its file my.workload is not here but at {tmp_path / 'my.workload'}" in said
+    save_workload(tiny_workload("two-jobs"), tmp_path / "my.workload")
+    said = refused("explain", str(tmp_path / "runs" / "a"), "--decision", "1")
+    assert f"its file {tmp_path / 'my.workload'} has changed since the run began" in said
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,12 @@ def test_the_decisions_are_those_of_simulate(run: Callable, policy: str) -> None
     assert f"the episode has {decisions} decisions; give a smaller number" in beyond.err
 
 
+def test_compiling_is_announced_only_once(run: Callable) -> None:
+    words = ["explain", "--policy", "fifo", "--wing", "gpu", "--workload", "tiny:short-first"]
+    assert run(*words, "--decision", "1").code == 0
+    assert run(*words, "--decision", "1").err == ""
+
+
 def test_an_episode_of_simulate_is_explained_from_its_folder(run: Callable, refused: Callable) -> None:
     words = ["--policy", "smallest+fast:neighbours=2", *EPISODE]
     assert run("simulate", "gpu", *words, "--out", "runs/one").code == 0
@@ -364,6 +370,9 @@ def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Call
     assert "--jobs: the run runs/a fixes its episodes" in refused(
         "explain", "runs/a", "--decision", "1", "--jobs", "3"
     )
+    for seed in ("999", "1000002"):
+        said = refused("explain", "runs/a", "--decision", "1", "--seed", seed)
+        assert f"--seed {seed}: the run runs/a has the seeds 1000000 to 1000001; give one of these" in said
 
 
 def test_a_training_is_explained_on_its_first_cluster(run: Callable, refused: Callable) -> None:

@@ -59,6 +59,29 @@ def test_a_model_that_is_not_known_is_declared_in_a_file(
     assert "mine.csv, line 2: GPU model 'H900' is not known; declare it in gpu_types" in refused(*words)
     (tmp_path / "cluster.toml").write_text('[[gpu_types]]\nname = "H900"\nspeed = 3.0\n')
     assert run(*words, "--settings", "cluster.toml", "--json").json["jobs"] == 3
+    words[words.index("mine.csv")] = "1x4xH900"
+    assert "GPU model 'H900' is not known; declare it in gpu_types" in refused(*words)
+    found = run(*words, "--settings", "cluster.toml", "--json").json["cluster"]
+    assert found["machines"][0]["gpu_type"] == "H900" and found["gpu_types"][0]["speed"] == 3.0
+
+
+def test_jobs_that_ask_for_a_model_say_which_cluster_has_it(
+    run: Callable, refused: Callable, tmp_path: Path
+) -> None:
+    jobs = make_workload(
+        [0, 1], duration_ms=60_000, gpus=2, allowed_types=[0, 1], type_names=["T4"], source="mine"
+    )
+    save_workload(jobs, tmp_path / "mine.workload")
+    words = ["simulate", "gpu", "--policy", "fifo", "--workload", "mine.workload"]
+    said = refused(*words)
+    assert (
+        "mine: job 1 asks for GPU model T4, which no machine has; choose a cluster that has it, such as"
+        in said
+    )
+    assert "64x8xT4" in said
+    assert run(*words, "--cluster", "64x8xT4").code == 0
+    said = refused("simulate", "dag", "--policy", "fair", "--workload", "mine.workload")
+    assert "mine.workload: holds a gpu workload, where a dag workload is wanted; use it as what it is" in said
 
 
 def test_a_trace_keeps_its_arrivals_and_says_what_is_left_out(run: Callable, tmp_path: Path) -> None:
@@ -67,7 +90,9 @@ def test_a_trace_keeps_its_arrivals_and_says_what_is_left_out(run: Callable, tmp
     words = ["simulate", "gpu", "--policy", "fifo", "--workload", "mine.workload"]
     found = run(*words, "--json").json
     assert (found["workload"]["arrivals"], found["jobs"], found["left_out"]) == ("trace", 2, 1)
-    assert "1 jobs with more than 32 GPUs or shorter than 0 s are left out" in run(*words).out
+    assert "1 jobs with more than 32 GPUs are left out" in run(*words).out
+    told = run(*words, "--shortest-s", "60", "--most-gpus", "8").out
+    assert "2 jobs with more than 8 GPUs or shorter than 60 s are left out" in told
     assert run(*words, "--cluster", "8x8", "--json").json["jobs"] == 3
     short = run(*words, "--shortest-s", "60", "--most-gpus", "8", "--json").json
     assert (short["jobs"], short["left_out"]) == (1, 2)

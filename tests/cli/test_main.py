@@ -59,6 +59,18 @@ def test_version_and_no_words(run: Callable) -> None:
         (["simulate", "dag", "--polcy", "fair"], "--polcy"),
         (["compare"], "SUITE"),
         (["policies", "more"], "more"),
+        (
+            ["simulate", "stream", "--policy", "ds2", "--days", "1.5"],
+            "--days 1.5: give a whole number, such as 1",
+        ),
+        (
+            ["simulate", "dag", "--policy", "fair", "--seed", "1.5"],
+            "--seed 1.5: give a whole number, such as 1",
+        ),
+        (["compare", "dag/batch", "--seeds", "2.5"], "--seeds 2.5: give a whole number, such as 2"),
+        (["compare", "dag/batch", "--processes", "-2"], 'Invalid value "-2" for --processes. Must be >= 1.'),
+        (["tune", "dag", "--processes", "0"], 'Invalid value "0" for --processes. Must be >= 1.'),
+        (["explain", "fair", "--decision", ".5"], "--decision .5: give a whole number, such as 0"),
     ],
 )
 def test_mistakes_in_words(refused: Callable, words: list[str], said: str) -> None:
@@ -120,7 +132,11 @@ def test_debug_shows_the_traceback_of_a_mistake() -> None:
     assert "RegistryError" in done.stderr
 
 
-def test_control_c_ends_a_long_run_in_one_line(tmp_path: Path) -> None:
+# Ctrl-C reaches the whole group of processes, a scheduler of jobs tells the first alone.
+@pytest.mark.parametrize(("send", "what"), [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)])
+def test_whoever_is_stopped_ends_a_long_run_in_one_line(
+    tmp_path: Path, send: Callable, what: signal.Signals
+) -> None:
     # Without compiling, and with an empty cache, so that the first remark comes before the work.
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "HOME": str(tmp_path)}
     words = ["compare", "dag/batch", "--workload", "synthetic", "--processes", "2"]
@@ -136,7 +152,7 @@ def test_control_c_ends_a_long_run_in_one_line(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert "compiling" in process.stderr.readline()
     time.sleep(1.0)
-    os.killpg(process.pid, signal.SIGINT)
+    send(process.pid, what)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "error: stopped\n")
 

@@ -20,7 +20,7 @@ def test_a_table_and_an_answer(run: Callable) -> None:
     assert "★" in answer.out
     assert "hpa:target=60" in answer.out
     told = " ".join(answer.out.split())
-    assert "service thumbnails, 0.1 h of diurnal, noisy and bursty, a decision every 15 s" in told
+    assert "service thumbnails, 0.1 h of diurnal, noisy and bursty with 3.42 requests/s on average" in told
     assert "at most 1 % late (!), kills and changes per day, 3 unseen seeds" in told
     assert "core-hours a day" in answer.out.splitlines()[-1]
     markdown = run(*COMPARE, "--policies", "static,hpa", "--baseline", "hpa", "--markdown").out
@@ -60,6 +60,15 @@ def test_settings_from_a_file_beneath_flags(run: Callable, tmp_path: Path) -> No
     found = run(*COMPARE, "--settings", "suite.toml", "--json").json["settings"]
     assert (found["seeds"], found["traces"], found["deployment"]["most_replicas"]) == (3, ["steps"], 7)
     assert found["policies"] == ["static", "hpa"]
+
+
+def test_a_setting_that_says_what_is_usual_changes_nothing(run: Callable, tmp_path: Path) -> None:
+    words = [*COMPARE, "--policies", "static,hpa", "--json"]
+    usual = run(*words).json
+    assert usual["settings"]["deployment"]["most_replicas"] == 40
+    assert run(*words, "--set", "deployment.history=20").json == usual
+    (tmp_path / "same.toml").write_text("[deployment]\nhistory = 20\n")
+    assert run(*words, "--settings", "same.toml").json == usual
 
 
 def test_a_run_folder_is_made_once(run: Callable, refused: Callable, tmp_path: Path) -> None:

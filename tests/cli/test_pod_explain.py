@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trimtab.cli.explain_pod import POD_EXPLAINER
 from trimtab.cli.terminal import now
 from trimtab.core.bundle import save_bundle
 from trimtab.core.run_folder import RunFolder
@@ -217,7 +218,8 @@ def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Call
 
 
 def trained_on(**ground: Any) -> dict[str, Any]:
-    drawn = Ground(hours=0.1, least_cores=0.5, most_cores=2.0, traces=("steps", "noisy"), **ground)
+    usual = {"hours": 0.1, "least_cores": 0.5, "most_cores": 2.0, "traces": ("steps", "noisy")}
+    drawn = Ground.model_validate(usual | ground)
     return {
         "ground": drawn.model_dump(mode="json"),
         "deployment": Deployment(interval_s=30, most_replicas=9).model_dump(mode="json"),
@@ -237,6 +239,9 @@ def test_a_training_is_explained_on_what_it_trained_on(
     one, other = (run(*words, "--seed", seed).json for seed in ("1000000", "1000001"))
     assert (one["trace"], other["trace"]) == ("noisy", "noisy")
     assert one["service"] != other["service"]  # another at every seed
+    save_trace(RateTrace(np.full(14 * 24, 3.0), 3600.0, Provenance("mine")), tmp_path / "my.trace")
+    file = POD_EXPLAINER.suite_of_training(trained_on(traces=(str(tmp_path / "my.trace"),), hours=1.0))
+    assert file.draw(file.scenarios()[0], 0)[1].rates.tolist() == [3.0]  # the rates it was trained with
     rule = run("explain", "unseen", "--policy", "hpa", "--decision", "2", "--json").json
     assert (rule["policy"], rule["trace"]) == ("hpa", "steps")
     said = refused("explain", "unseen", "--decision", "1", "--app", "textbook")

@@ -33,6 +33,15 @@ def test_a_profile_is_fitted_and_can_be_used(run: Callable, tmp_path: Path) -> N
     assert 1000 * app.cpu_s == pytest.approx(20, rel=0.03)
 
 
+def test_columns_of_another_meaning_leave_no_profile(refused: Callable, tmp_path: Path) -> None:
+    columns = columns_of(Truth(), hours=2.0)
+    summed = metrics(tmp_path, memory_mib=columns["memory_mib"] * columns["replicas"])
+    assert "shop.csv: memory goes up and down with" in refused("fit-profile", summed, "--out", "x.toml")
+    percent = metrics(tmp_path, cpu=100 * columns["cpu"] / columns["replicas"])
+    assert "times their cpu_limit" in refused("fit-profile", percent, "--out", "x.toml")
+    assert not (tmp_path / "x.toml").exists()
+
+
 def test_a_profile_as_json(run: Callable, tmp_path: Path) -> None:
     words = [
         "fit-profile",
@@ -58,6 +67,7 @@ def test_a_profile_as_json(run: Callable, tmp_path: Path) -> None:
     [
         (["shop.csv", "--out", "x.json"], "a profile is TOML; call it x.toml"),
         (["shop.csv", "--out", "none/x.toml"], "the folder none does not exist"),
+        (["shop.csv", "--out", "shop.csv"], "shop.csv: is the history itself; name another file to write"),
         (["none.csv", "--out", "x.toml"], "none.csv: no such file"),
         (["shop.csv", "--out", "x.toml", "--slo-ms", "3"], "slo_ms = 3 is not above"),
         (

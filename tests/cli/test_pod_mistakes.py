@@ -54,6 +54,11 @@ def left_alone(refused: Callable, tmp_path: Path) -> Callable[..., str]:
         ([*SIMULATE, "--hours", "999"], "trace diurnal: its part 'all' has 336 h"),
         ([*SIMULATE, "--mean-cores", "-1"], "mean_cores = -1"),
         ([*SIMULATE, "--mean-rate", "nan"], "mean_rate = NaN"),
+        ([*SIMULATE, "--mean-cores", "5", "--mean-rate", "4"], "mean_cores = 5 and mean_rate = 4 both say"),
+        (
+            [*COMPARE, "--set", "mean_cores=5", "--mean-rate", "4"],
+            "mean_cores = 5 and mean_rate = 4 both say",
+        ),
         ([*SIMULATE, "--seed", "-1"], "--seed -1"),
         ([*SIMULATE, "--draw", "day.pdf"], "day.pdf: pictures are written as"),
         ([*SIMULATE, "--settings", "no.toml"], "no.toml: no such settings file"),
@@ -109,6 +114,10 @@ def test_settings(left_alone: Callable, change: str, said: str) -> None:
         ("worker = 3\n", "worker is not a setting; did you mean 'workers'?"),
         ("memory_mib = -5\n", "memory_mib = -5"),
         ("not toml", "mine.toml"),
+        (
+            "# to be written\n",
+            "mine.toml: says nothing of a service; `trimtab fit-profile` writes such files",
+        ),
     ],
 )
 def test_profiles(left_alone: Callable, tmp_path: Path, content: str, said: str) -> None:

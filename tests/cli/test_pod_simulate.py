@@ -18,11 +18,13 @@ QUICK = ("--app", "thumbnails", "--hours", "0.1", "--mean-cores", "1")
 def test_a_table_and_the_same_as_json(run: Callable) -> None:
     answer = run("simulate", "pod", "--policy", "hpa:target=60", *QUICK)
     assert answer.code == 0, answer
-    assert answer.out.startswith("hpa:target=60: service thumbnails, 0.1 h of diurnal, seed 0, ")
+    told = "0.1 h of diurnal with 3.42 requests/s on average (work for 1 cores), seed 0, "
+    assert answer.out.startswith(f"hpa:target=60: service thumbnails, {told}")
     assert "24 decisions; p99 limit 2,485 ms" in answer.out.splitlines()[0]
     found = run("simulate", "pod", "--policy", "hpa:target=60", *QUICK, "--json").json
     assert (found["policy"], found["application"]["name"]) == ("hpa:target=60", "thumbnails")
     assert (found["intervals"], found["trace"]["mean_cores"]) == (24, 1.0)
+    assert found["mean_rate"] == pytest.approx(3.42, abs=0.01)
     assert found["metrics"].keys() == METRICS.keys()
     for name, value in found["metrics"].items():
         row = next(line for line in answer.out.splitlines() if line.split()[:1] == [name])
@@ -73,6 +75,21 @@ def test_the_guard_tells_who_acted_and_draws_it(run: Callable, tmp_path: Path) -
     assert shadow["metrics"] == alone["metrics"]
 
 
+def test_a_canary_has_turns_that_the_seed_draws(run: Callable) -> None:
+    """Two hours have six slots of 20 minutes; of seeds 0 to 2 the third gets none."""
+    words = ["simulate", "pod", "--policy", "multi", *QUICK[:2], "--hours", "2", "--mean-cores", "0.1"]
+    words += ["--guard", "canary"]
+    told = [run(*words, "--seed", seed) for seed in "012"]
+    found = [run(*words, "--seed", seed, "--json").json["guard"] for seed in "012"]
+    assert [one["canary_slots"] for one in found] == [2, 2, 0]
+    assert [one["slots"] for one in found] == [6, 6, 6]
+    assert (
+        "canary: 2 of 6 slots of 20 minutes were the policy's; each is with a chance of 10 %" in told[0].out
+    )
+    assert "by the seed; for a turn of it, raise --hours or take another --seed" in told[2].out
+    assert found[2]["acting"] == {"heuristic": {"resting": 480}}
+
+
 def test_seeds_repeat_and_differ(run: Callable) -> None:
     words = ["simulate", "pod", "--policy", "mpc", *QUICK, "--json"]
     first, again, other = (run(*words, "--seed", seed).json for seed in ("1", "1", "2"))
@@ -121,7 +138,17 @@ def test_a_service_that_hardly_anybody_asks_has_no_latency(run: Callable) -> Non
     found = run(*words, "--json").json
     assert found["requests"] == 0
     assert found["metrics"]["latency_p99_s"] is None
-    assert run(*words, "--draw", "idle.html").code == 0
+    answer = run(*words, "--draw", "idle.html")
+    assert "nothing arrives in the first 0.01 h of diurnal; raise --hours" in answer.err
+    assert "\nlatency_s           —        mean latency" in answer.out
+
+
+def test_a_night_in_which_nothing_arrives_is_played(run: Callable, tmp_path: Path) -> None:
+    rates = np.concatenate([np.zeros(60), np.full(60, 0.5)])
+    save_trace(RateTrace(rates, 60.0, Provenance("office")), tmp_path / "office.trace")
+    words = ["simulate", "pod", "--policy", "hpa", "--app", "thumbnails", "--trace", "office.trace", "--json"]
+    assert run(*words).json["requests"] == 0
+    assert run(*words, "--hours", "2").json["requests"] == pytest.approx(1800, rel=0.1)
 
 
 def test_the_wing_is_listed(run: Callable) -> None:

@@ -13,12 +13,14 @@ import pytest
 from tests.quick_compilation import compiling_quickly
 
 from trimtab.cli.main import main
+from trimtab.cli.trainers import trainer_of
 from trimtab.core.bundle import load_bundle
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import settings_as_toml
 from trimtab.pod_autoscaling.aware import training
 from trimtab.pod_autoscaling.aware.actions import ACTION_PARTS
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings
+from trimtab.rates.traces import Provenance, RateTrace, save_trace
 
 pytestmark = pytest.mark.pods
 
@@ -180,6 +182,41 @@ def test_flags_lie_over_the_preset(run: Callable, asked: list[AwareSettings]) ->
     assert asked[1].ground == settings.ground
 
 
+def test_rates_are_judged_as_they_were_trained(
+    run: Callable, asked: list[AwareSettings], tmp_path: Path
+) -> None:
+    save_trace(RateTrace(np.full(14 * 24, 3.0), 3600.0, Provenance("mine")), tmp_path / "my.trace")
+    assert run("train", "pod", "--trace", "my.trace", "--mean-rate", "2.5", "--out", "mine").code == 130
+    (settings,) = asked
+    assert settings.ground.mean_rate == 2.5
+    policies = "--policies hpa:target=70,hpa-vpa,mpc,multi,mine"
+    (command,) = trainer_of("pod").judge(settings, Path("mine"))
+    assert command == f"trimtab compare pod/unseen --trace my.trace --mean-rate 2.5 {policies}"
+    (command,) = trainer_of("pod").judge(PRESETS.load("aware"), Path("mine"))
+    assert command == f"trimtab compare pod/unseen {policies}"
+
+
+def test_a_training_on_nights_in_which_nothing_arrives(run: Callable, tmp_path: Path) -> None:
+    rates = np.tile(np.where(np.arange(24) % 24 < 18, 0.0, 1.0), 14)
+    save_trace(RateTrace(rates, 3600.0, Provenance("office")), tmp_path / "office.trace")
+    (tmp_path / "smallest.toml").write_text(SMALLEST)
+    words = [
+        "train",
+        "pod",
+        "--preset",
+        "smallest.toml",
+        "--trace",
+        "office.trace",
+        "--out",
+        "mine",
+        "--json",
+    ]
+    with compiling_quickly():
+        found = run(*words, "--set", "ground.hours=1").json
+    assert found["finished"]
+    assert np.isfinite(found["score"])
+
+
 def test_without_a_preset_it_is_aware(run: Callable, asked: list[AwareSettings], tmp_path: Path) -> None:
     assert run("train", "pod").code == 130
     assert asked[0] == PRESETS.load("aware")
@@ -208,6 +245,7 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
         (["--set", "environments"], "--set environments: not name=value"),
         (["--set", "ground.least_cores=90"], "least_cores = 90 is above most_cores"),
         (["--seed", "-1"], "seed = -1"),
+        (["--mean-rate", "0"], "mean_rate = 0"),
         (["--resume", "nowhere"], "nowhere"),
         (["--from", "nowhere/at-all"], "nowhere/at-all: no such folder"),
         (["--from", "sure"], "sure: no such folder; give a bundle"),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from trimtab.rates.traces import Provenance, RateTrace, save_trace
 
@@ -41,6 +42,43 @@ def test_a_trace_file_keeps_its_rates_unless_another_mean_is_asked_for(run: Call
     slots = [found["scenarios"][0]["policies"][0]["metrics"]["slot_hours"]["value"] for found in (kept, more)]
     assert slots == [24 * 2, 24 * 12]  # 4 ms x 250/s and x 2,000/s at 70 %
     assert more["settings"]["trace"]["mean_rate"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (4, "has room for 1 test episode, which all 3 seeds play: the intervals are of the simulator's luck"),
+        (9, "has room for 2 test episodes, which 3 seeds share: the intervals are narrower than those of"),
+        (14, None),
+    ],
+)
+def test_a_trace_with_few_test_days_is_told(
+    run: Callable, tmp_path: Path, days: int, said: str | None
+) -> None:
+    """Of 4, 9 and 14 days the last 1, 2 and 3 are for tests."""
+    save_trace(RateTrace(np.full(1440 * days, 250.0), 60.0, Provenance("mine")), tmp_path / "mine.trace")
+    words = [
+        "compare",
+        "stream/jobs",
+        *SMALL,
+        "--seeds",
+        "3",
+        "--policies",
+        "static",
+        "--trace",
+        "mine.trace",
+    ]
+    notes = run(*words, "--json").json["notes"]
+    assert len(notes) == (said is not None)
+    if said is not None:
+        assert said in notes[0]
+        assert f"mine.trace {said}" in " ".join(run(*words).out.split())
+
+
+def test_several_jobs_have_an_answer_each(run: Callable) -> None:
+    words = [*COMPARE[:2], "--job", "linear:2,linear:3", *COMPARE[4:], "--policies", "static,ds2"]
+    told = run(*words).out.splitlines()[-2:]
+    assert [line.partition(": ")[0] for line in told] == ["linear:2", "linear:3"]
 
 
 def test_json_pairs_all_policies_on_the_same_seeds(run: Callable) -> None:

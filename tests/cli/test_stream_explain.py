@@ -150,9 +150,9 @@ def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Call
     assert "learned" in found
     rule = run("explain", "runs/a", "--policy", "oracle-static:tuned", "--decision", "2", "--json").json
     assert rule["policy"].startswith("oracle-static:utilisation=")
-    other = run("explain", "runs/a", "--policy", "dhalion", "--job", "linear:3", "--seed", "7",
+    other = run("explain", "runs/a", "--policy", "dhalion", "--job", "linear:3", "--seed", "1000001",
                 "--decision", "2", "--json").json  # fmt: skip
-    assert (other["policy"], other["seed"]) == ("dhalion", 7)
+    assert (other["policy"], other["seed"]) == ("dhalion", 1_000_001)
     assert "runs/a: has no job 'q1'; its jobs: linear:3" in refused(
         "explain", "runs/a", "--decision", "1", "--job", "q1"
     )

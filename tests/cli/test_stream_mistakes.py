@@ -75,6 +75,12 @@ def trace_file(folder: Path, rates: np.ndarray) -> None:
         ([*SIMULATE, *LINEAR, "--mean-rate", "5", "--load", "1"], "both mean_rate and load are given"),
         (["train", "dag", "--mean-rate", "5", "--out", "new"], "--mean-rate: train dag has no such flag"),
         ([*SIMULATE, *LINEAR, "--seed", "-1"], "--seed -1"),
+        ([*COMPARE, *LINEAR, "--baseline", "hpq"], "no policy 'stream/hpq'; did you mean 'stream/hpa'"),
+        (
+            [*COMPARE, *LINEAR, "--baseline", "hpa"],
+            "baseline 'hpa' does not play; add it to the policies, or",
+        ),
+        ([*COMPARE, *LINEAR, "--set", "baseline=hpa"], "take one of them: static, ds2"),
         ([*SIMULATE, *LINEAR, "--draw", "day.pdf"], "day.pdf: pictures are written as"),
         ([*SIMULATE, *LINEAR, "--draw", "no/day.png"], "the folder no does not exist"),
         ([*SIMULATE, *LINEAR, "--settings", "no.toml"], "no.toml: no such settings file"),
@@ -172,7 +178,10 @@ def set_field(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         ),
         (set_field("service_ms", float("nan")), "service_ms = nan is out of range"),
         (set_field("name", "step-1"), "two vertices are called 'step-1'; rename one"),
-        (set_field("colour", 1), "a job file with wrong fields"),
+        (set_field("colour", 1), "vertex step-2 has no field 'colour'; it has name, service_ms, scaling"),
+        (set_field("servce_ms", 1), "vertex step-2 has no field 'servce_ms'; did you mean 'service_ms'?"),
+        (set_field("service_ms", "0.2"), 'vertex step-2: service_ms = "0.2" is no number; write it'),
+        (set_field("key_groups", 2.5), "vertex step-2: key_groups = 2.5 is no whole number; round it"),
         (lambda job: job.update(version=9), "not a job file; expected format"),
         (lambda job: job.update(vertices=[]), "no vertices; a job needs at least one"),
         (lambda job: job.update(edges=[]), "3 vertices and no edges; say what feeds what"),
@@ -270,6 +279,35 @@ def test_damaged_counts(left_alone: Callable, tmp_path: Path, text: str, said: s
     assert words.startswith("error: ")
     assert "counts.csv" in words
     assert said in words
+
+
+def test_what_is_imported_lands_nowhere_else(left_alone: Callable, tmp_path: Path) -> None:
+    """Neither over the history, by whatever name, nor over a folder."""
+    (tmp_path / "counts.csv").write_text(csv("60", "120"))
+    (tmp_path / "link.trace").symlink_to("counts.csv")
+    (tmp_path / "folder").mkdir()
+    words = ["import", "csv-counts", "counts.csv", "--out"]
+    for name in ("counts.csv", "folder/../counts.csv", "link.trace"):
+        assert f"{name}: is the history itself; name another file to write" in left_alone(*words, name)
+    assert "folder: is a folder; name a file to write in it" in left_alone(*words, "folder")
+
+
+def test_next_steps_are_those_that_can_be_taken(run: Callable, refused: Callable, tmp_path: Path) -> None:
+    """From 10:30 on, a trace of a day has no whole day; streams are played in such."""
+    for hours, steps in (
+        (24, ["simulate pod"]),
+        (40, ["simulate stream", "simulate pod"]),
+        (96, ["simulate stream", "compare stream/jobs", "simulate pod"]),
+    ):
+        rows = [f"{1_700_044_200 + 3600 * hour},3600" for hour in range(hours)]
+        (tmp_path / "counts.csv").write_text("\n".join(["time,count", *rows]))
+        told = run("import", "csv-counts", "counts.csv", "--out", f"{hours}.trace").out
+        assert [
+            line.split("trimtab ")[1].split(" --")[0] for line in told.splitlines() if "trimtab" in line
+        ] == steps
+        assert ("`simulate stream` needs 1, `compare stream/jobs` 3" in told) == (len(steps) < 3)
+    said = refused(*SIMULATE, *LINEAR, "--trace", "24.trace")
+    assert "has 0 whole days, an episode needs 1; bring a day from midnight to midnight" in said
 
 
 def test_a_gap_is_filled_when_asked_for(run: Callable, left_alone: Callable, tmp_path: Path) -> None:

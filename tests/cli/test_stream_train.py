@@ -107,7 +107,9 @@ def test_a_finished_run_goes_on_to_nothing(
     run: Callable, refused: Callable, trained: tuple[Path, dict[str, Any]]
 ) -> None:
     folder, said = trained
+    report = (folder / "report.html").read_text()
     answer = run("train", "stream", "--resume", str(folder))
+    assert (folder / "report.html").read_text() == report  # how it was made is no news
     assert (answer.code, f"score:  {said['score']:.3f}" in answer.out) == (0, True)
     assert "already finished (1 iterations)" in answer.err
     other = refused("train", "stream", "--resume", str(folder), "--set", "lanes=2")

@@ -22,6 +22,8 @@ from trimtab.benchmark.report.training import training_sections, write_training_
 from trimtab.benchmark.tuned import shipped_tuned_values
 from trimtab.cli import train as train_module
 from trimtab.cli.main import main
+from trimtab.cli.terminal import now
+from trimtab.cli.trainers import trainer_of
 from trimtab.core.bundle import load_bundle, save_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.run_folder import RunFolder
@@ -34,6 +36,7 @@ from trimtab.dag_scheduling.decima.compact_task import PRESETS
 from trimtab.dag_scheduling.decima.task import DecimaSettings, preset_names
 from trimtab.dag_scheduling.policies import described, make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.workload import save_workload
 from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
 SMALLEST = """
@@ -216,11 +219,20 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
     assert "\ndecima-tpch-batch " in run("train", "--presets").out
 
 
+@pytest.mark.parametrize("wing", ["dag", "stream", "pod_autoscaling", "gpu"])
+def test_presets_are_listed_without_what_training_needs(
+    run: Callable, monkeypatch: pytest.MonkeyPatch, wing: str
+) -> None:
+    monkeypatch.setattr(train_module, "find_spec", lambda name: None)
+    names = [entry["name"] for entry in run("train", wing, "--presets", "--json").json]
+    assert names == trainer_of(wing).presets.names()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--preset", "nothing"], "no preset 'nothing'; there are compact-"),
-        (["--preset", "no.toml"], "no preset 'no.toml'"),
+        (["--preset", "no.toml"], "error: no.toml: no such settings file; check the path"),
         (["--workload", "nothing"], "no workload 'dag/nothing'"),
         (
             ["--set", "training.iterationz=3"],
@@ -237,6 +249,10 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
         (["--set", "network={hidden=1}"], "--set network={hidden=1}: network.hidden = 1"),
         (["--set", "training.checkpoint_every=7"], "error: --set training.checkpoint_every=7: training: "),
         (["--seed", "-1"], "error: --seed -1: training.seed = -1"),
+        (
+            ["--seed", "1", "--set", "training.seed=2"],
+            "--seed 1 and --set training.seed=2 set the same field; give one of the two",
+        ),
         (["--workload", ""], "error: --workload '': courses.0.workload.name"),
         (["--set", "iterations"], "--set iterations: not name=value"),
         (
@@ -273,7 +289,8 @@ def test_without_jax_one_line_says_what_to_install(
     refused: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(train_module, "find_spec", lambda name: None)
-    assert "training needs jax and optax; pip install 'trimtab[train]'" in refused("train", "dag")
+    said = refused("train", "dag")
+    assert "training needs jax and optax; in the checkout of trimtab, pip install '.[train]'" in said
 
 
 # --- the other kind: compact schedulers ---------------------------------------------------------------
@@ -320,6 +337,78 @@ def test_a_compact_scheduler_is_trained_resumed_explained_and_compared(
     assert "runs/whole" in row
     listed = run("train", "dag", "--presets").out
     assert "\ncompact-tpch-stream " in listed and "\ndecima-tpch-batch " in listed
+
+
+@pytest.fixture
+def on_a_file(run: Callable, tmp_path: Path) -> list[str]:
+    """Words that train on a workload file, in the folder where it is."""
+    save_workload(tiny_workload("three-sizes"), tmp_path / "my.workload")
+    (tmp_path / "small.toml").write_text(COMPACT.replace("tiny:three-sizes", "my.workload"))
+    return ["train", "dag", "--preset", str(tmp_path / "small.toml"), "--out", "runs/mine"]
+
+
+def test_a_run_goes_on_only_with_the_file_it_began_with(
+    run: Callable, refused: Callable, on_a_file: list[str], tmp_path: Path
+) -> None:
+    whole = run(*on_a_file, "--json").json["score"]
+    shutil.rmtree("runs/mine")
+    assert run(*on_a_file, "--minutes", "0.000001", "--json").json["iterations"] == 1
+    save_workload(tiny_workload("two-jobs"), tmp_path / "my.workload")
+    changed = f"runs/mine: its file {tmp_path / 'my.workload'} has changed since the run began; put it back"
+    before = (tmp_path / "runs" / "mine" / "metrics.jsonl").read_bytes()
+    assert changed in refused("train", "dag", "--resume", "runs/mine")
+    assert changed in refused("explain", "runs/mine", "--decision", "1")
+    assert (tmp_path / "runs" / "mine" / "metrics.jsonl").read_bytes() == before
+    save_workload(tiny_workload("three-sizes"), tmp_path / "my.workload")
+    assert run("train", "dag", "--resume", "runs/mine", "--json").json["score"] == whole
+
+
+def test_a_run_goes_on_from_another_folder(
+    run: Callable, on_a_file: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(*on_a_file, "--json").json["score"]
+    shutil.rmtree("runs/mine")
+    assert run(*on_a_file, "--minutes", "0.000001", "--json").json["iterations"] == 1
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    save_workload(tiny_workload("two-jobs"), Path("my.workload"))  # another one of that name
+    said = run("train", "dag", "--resume", "../runs/mine", "--json").json
+    assert (said["score"], said["finished"]) == (whole, True)
+    assert f"--workload {tmp_path / 'my.workload'}" in said["compare"][0]
+    told = run("explain", "../runs/mine", "--decision", "1", "--json").json
+    assert told["workload"] == str(tmp_path / "my.workload")
+
+
+def test_one_at_a_time_trains_in_a_folder(
+    run: Callable, refused: Callable, on_a_file: list[str], tmp_path: Path
+) -> None:
+    assert run(*on_a_file, "--minutes", "0.000001").code == 0
+    # Refused before anything is said of compiling.
+    with RunFolder.open("runs/mine", clock=now).alone():
+        said = refused("train", "dag", "--resume", "runs/mine")
+        assert "runs/mine: another process is at work in this folder; wait until it has ended" in said
+        assert run("explain", "runs/mine", "--decision", "1").code == 0  # looking is allowed
+
+
+def test_iterations_are_counted_by_their_numbers(run: Callable, on_a_file: list[str], tmp_path: Path) -> None:
+    """Not by lines, of which two that trained at once have left too many."""
+    run(*on_a_file)
+    metrics = tmp_path / "runs" / "mine" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text() * 2)
+    said = run("train", "dag", "--resume", "runs/mine", "--json").json
+    assert (said["iterations"], said["finished"]) == (2, True)
+    assert "<dt>Iterations</dt><dd>2</dd>" in (tmp_path / "runs" / "mine" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("begin", ["", 'begin = "shared"\n'])
+def test_a_file_too_short_is_refused_before_a_folder_is_made(
+    run: Callable, refused: Callable, tmp_path: Path, begin: str
+) -> None:
+    course = '[[courses]]\nworkload = { name = "tiny:two-jobs", jobs = 20, arrivals = "trace" }\n'
+    (tmp_path / "small.toml").write_text(begin + course)
+    said = refused("train", "dag", "--preset", str(tmp_path / "small.toml"), "--out", "runs/mine")
+    assert "its training part has 1 of 2 jobs, an episode needs 20" in said
+    assert not (tmp_path / "runs").exists()
 
 
 COMPACT_STREAM = """

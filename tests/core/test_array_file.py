@@ -18,6 +18,13 @@ def test_arrays_and_header_come_back(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["a.file"]
 
 
+def test_a_file_of_ours_for_something_else_says_what_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.file"
+    save_arrays(path, {}, {}, form="trimtab-gpu-workload", version=1)
+    with pytest.raises(WorkloadError, match="holds a gpu workload, where a trace is wanted"):
+        load_arrays(path, form="trimtab-trace", version=1, what="trace")
+
+
 def test_a_former_name_of_the_format_is_known(tmp_path: Path) -> None:
     path = tmp_path / "a.file"
     save_arrays(path, {}, {}, form="old", version=1)

@@ -1,5 +1,7 @@
+import fcntl
 import json
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -47,6 +49,58 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrimtabError, match="cannot make the run folder: Not a directory"):
         RunFolder.create(tmp_path / "file" / "run", clock=clock)
+
+
+HOLD = """
+import sys
+from trimtab.core.run_folder import RunFolder
+with RunFolder.open(sys.argv[1], clock=None).alone():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_process_at_a_time_adds_to_a_run_and_a_killed_one_holds_nothing(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    before = (run.path / "machine.json").read_bytes()
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(run.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None and other.stdout.readline() == "held\n"
+    with pytest.raises(TrimtabError, match="run: another process is at work in this folder"), run.alone():
+        pass
+    assert RunFolder.open(run.path, clock=clock).read_metrics() == []  # reading needs no asking
+    other.kill()
+    other.communicate()
+    for _ in range(2):
+        with run.alone():
+            run.append_metrics({"jobs": 1})
+    assert (run.path / "machine.json").read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    with pytest.raises(TrimtabError, match="cannot be locked: Function not implemented"), run.alone():
+        pass
+
+
+def test_work_that_fails_leaves_no_folder_unless_it_has_a_result(tmp_path: Path) -> None:
+    for _ in range(2):  # the name is free again
+        run = RunFolder.create(tmp_path / "run", clock=clock)
+        with pytest.raises(KeyboardInterrupt), run.kept_with("results.json"):
+            raise KeyboardInterrupt
+        assert not run.path.exists()
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    with pytest.raises(KeyboardInterrupt), run.kept_with("results.json", failing=TrimtabError):
+        raise KeyboardInterrupt
+    run.write_json("results.json", {})
+    with pytest.raises(TrimtabError), run.kept_with("results.json"):
+        raise TrimtabError("no picture")
+    assert run.read_json("results.json") == {}
 
 
 def test_later_runs_are_numbered(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from trimtab.core.settings import (
     load_settings,
     model_validator,
     settings_as_toml,
+    settings_of_keywords,
 )
 
 
@@ -74,6 +76,17 @@ def test_nested_and_dotted_flags_mean_the_same() -> None:
     assert dotted == nested == load_settings(Run, None, mixed)
 
 
+def test_a_table_changes_only_what_it_names(tmp_path: Path) -> None:
+    class Large(Settings):
+        run: Run = Run(seed=7, cluster=Cluster(executors=90))
+
+    file = tmp_path / "large.toml"
+    file.write_text("[run.cluster]\nmoving_delay_ms = 5\n")
+    asked = load_settings(Large, file, {"run.label": "a"}).run
+    assert asked == Run(seed=7, cluster=Cluster(executors=90, moving_delay_ms=5), label="a")
+    assert load_settings(Large, file, {"run.cluster.executors": 50}).run.cluster.executors == 50
+
+
 def test_a_flag_not_given_leaves_the_file_alone(file: Path) -> None:
     assert load_settings(Run, file, {"label": None, "cluster": {"executors": None}}).label == "a"
 
@@ -88,6 +101,7 @@ def test_settings_are_frozen() -> None:
     [
         ({"cluster.executors": 0}, "flags: cluster.executors = 0: should be greater than or equal to 1; allowed: integer, >= 1, <= 100"),  # noqa: E501
         ({"cluster.executors": "many"}, 'flags: cluster.executors = "many": should be a valid integer, unable to parse string as an integer; allowed: integer, >= 1, <= 100'),  # noqa: E501
+        ({"cluster.executors": True}, "flags: cluster.executors = true: should be a number, not true or false; allowed: integer, >= 1, <= 100"),  # noqa: E501
         ({"cluster.executers": 5}, "flags: cluster.executers is not a setting; did you mean 'executors'?"),
         ({"executors": 5}, "flags: executors is not a setting; did you mean 'cluster.executors'?"),
         ({"zzz": 5}, "flags: zzz is not a setting; known settings: seed, policy, cluster, arrivals, label, sizes"),  # noqa: E501
@@ -130,7 +144,8 @@ def test_long_values_are_cut_and_further_faults_counted() -> None:
 
 
 def test_a_table_where_a_number_belongs_is_refused() -> None:
-    assert refusal({"seed": 1, "cluster": 3}).startswith("flags: cluster = 3: should be a valid")
+    told = "flags: cluster = 3: should be a table; known settings: executors, moving_delay_ms"
+    assert refusal({"seed": 1, "cluster": 3}) == told
     assert refusal({"seed": {"a": 1}}).startswith('flags: seed = {"a": 1}')
 
 
@@ -141,6 +156,13 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     broken.write_text("seed = \n")
     assert "not valid TOML" in refusal({}, broken)
     assert "line 1" in refusal({}, broken)
+
+
+def test_a_mark_before_the_first_letter_is_no_fault(tmp_path: Path) -> None:
+    """Editors on Windows put one there."""
+    path = tmp_path / "marked.toml"
+    path.write_text("seed = 7\n", encoding="utf-8-sig")
+    assert load_settings(Run, path).seed == 7
 
 
 def test_written_settings_read_back_the_same(tmp_path: Path) -> None:
@@ -156,6 +178,20 @@ def test_written_settings_read_back_the_same(tmp_path: Path) -> None:
     assert load_settings(Run, path) == run
     path.write_text(settings_as_toml(Run(seed=1)), encoding="utf-8")
     assert load_settings(Run, path) == Run(seed=1)
+
+
+def test_options_of_a_function_are_checked_like_settings() -> None:
+    def read(path: str, *, keep_going: bool = False, sizes: Sequence[int] = (1,), other=None) -> None: ...
+
+    kind = settings_of_keywords(read, but=["keep_going"])
+    assert load_settings(kind, None, {"sizes": [2, 3]}).model_dump() == {"sizes": [2, 3], "other": None}
+    for options, said in (
+        ({"sizes": "2, 3"}, r"sizes = \"2, 3\": should be a list such as \[1, 2\]"),
+        ({"path": "x"}, "path is not a setting"),
+        ({"keep_going": True}, "keep_going is not a setting"),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            load_settings(kind, None, options)
 
 
 def test_a_setting_without_a_sentence_is_written_without_one() -> None:

@@ -277,4 +277,4 @@ def test_without_gymnasium_the_import_says_what_to_install() -> None:
     code = "import sys; sys.modules['gymnasium'] = None; import trimtab.dag_scheduling.gymnasium_env"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
-    assert last == "ImportError: gymnasium is not installed; pip install 'trimtab[gym]'"
+    assert last == "ImportError: gymnasium is not installed; in the checkout of trimtab, pip install '.[gym]'"

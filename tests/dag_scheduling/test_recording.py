@@ -350,7 +350,7 @@ def test_the_plan_covers_all_queries_before_it_repeats_one() -> None:
 def test_missing_tools_are_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(driver, "find_spec", lambda name: None)
     monkeypatch.setattr(driver.shutil, "which", lambda name, path=None: None)
-    with pytest.raises(RecordingError, match=r"pyspark, .*java.*tpchgen-cli; install trimtab\[spark\]"):
+    with pytest.raises(RecordingError, match=r"pyspark, .*java.*tpchgen-cli; install .*'\.\[spark\]'"):
         record_tpch(tmp_path / "new", scale_factors=[0.1], executors=[1])
     assert not (tmp_path / "new").exists()
 

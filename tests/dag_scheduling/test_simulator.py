@@ -199,6 +199,13 @@ def test_an_ended_episode_takes_no_more_actions():
         ({"rules": "comapt"}, "rules"),
         ({"moving_delay_ms": -1}, "moving_delay_ms"),
         ({"executors": 3, "classes": ({"count": 1},)}, "classes add up to 1 executors"),
+        ({"classes": [{"memory": 0.5}]}, r"classes\.0\.count is missing"),
+        ({"classes": [{"count": 2}, {"count": "2"}]}, r'classes\.1\.count = "2": should be a valid integer'),
+        ({"classes": [{"count": 0}]}, r"classes\.0\.count = 0"),
+        ({"classes": [3]}, r"classes\.0 = 3: should be a table; known settings: count, memory"),
+        ({"classes": 3}, "classes = 3: should be a list"),
+        ({"classes": {"count": 3}}, r"classes = .*: should be a list"),
+        ({"moving_delay_ms": True}, "moving_delay_ms = true: should be a number"),
     ],
 )
 def test_bad_cluster_settings_are_refused_in_one_line(values, message):

@@ -35,6 +35,8 @@ BAD_JOBS = {
     "no tasks": ([stage(tasks=0, name="scan")], "stage scan: 0 tasks"),
     "negative tasks": ([stage(tasks=-4)], "-4 tasks"),
     "missing parent": ([stage(parents=(9,))], "depends on stage 9, which is not in the job"),
+    "too many tasks": ([stage(tasks=99_999_999_999)], "99999999999 tasks; a stage has at most 10000000"),
+    "seconds": ([stage(later_wave={1: [0.1]})], "a task of 0.1 ms; .* check the unit"),
     "negative duration": ([stage(later_wave={1: [100, -5]})], "a task of -5 ms"),
     "absurd duration": ([stage(later_wave={1: [10**12]})], "check the unit"),
     "not a number": ([stage(later_wave={1: [float("nan")]})], "a task of nan ms"),

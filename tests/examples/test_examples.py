@@ -31,7 +31,7 @@ def test_examples_are_numbered_without_gaps_and_expected() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
     if path.stem in NEEDS_AGENTS and find_spec("sb3_contrib") is None:
-        pytest.skip("no sb3_contrib; pip install 'trimtab[agents]'")
+        pytest.skip("no sb3_contrib; pip install '.[agents]'")
     done = subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning:trimtab", str(path), *ARGUMENTS.get(path.stem, [])],
         cwd=tmp_path,

@@ -11,6 +11,7 @@ from trimtab.gpu_scheduling.cluster import Cluster, GpuType, MachineGroup
 from trimtab.gpu_scheduling.workload.clusters import (
     CLUSTERS,
     USUAL_LOAD,
+    capacity_gpus,
     described_cluster,
     find_cluster,
     usual_load,
@@ -74,8 +75,31 @@ def test_bad_variants(name: str, said: str) -> None:
 
 
 def test_unknown_clusters() -> None:
-    with pytest.raises(RegistryError, match=r"did you mean 'das-small'.*cluster.machines or cluster.table"):
+    with pytest.raises(RegistryError, match=r"did you mean 'das-small'.*such as 64x8, or the path of a CSV"):
         find_cluster("das-smal")
+
+
+def test_clusters_by_size_and_table(tmp_path: Path) -> None:
+    assert find_cluster("6x2xT4") == find_cluster("homogeneous:6x2xT4")
+    table = tmp_path / "mine.csv"
+    table.write_text("machine,gpus,gpu_type\na,8,G2\nb,2,T4\n")
+    mine = find_cluster(str(table))
+    assert mine.machine_table.names == ("a", "b")
+    assert capacity_gpus(mine) == pytest.approx(8 * 1.2 + 2 * 0.5)
+    assert capacity_gpus(find_cluster("das-medium")) == 40
+    with pytest.raises(SettingsError, match=r"no\.csv: cannot be read"):
+        _ = find_cluster(str(tmp_path / "no.csv")).machine_table
+
+
+def test_declared_models_are_known_however_a_cluster_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("machine,gpus,gpu_type\na,8,H900\nb,8,G2\nc,8,T4\n")
+    declared = (GpuType(name="H900", speed=3.0), GpuType(name="T4", speed=0.6))
+    assert find_cluster("2x8xH900", declared).machine_table.speed.tolist() == [3.0, 3.0]
+    assert find_cluster("homogeneous:1x8xH900", declared).machine_table.speed.tolist() == [3.0]
+    assert find_cluster(str(tmp_path / "mine.csv"), declared).machine_table.speed.tolist() == [3.0, 1.2, 0.6]
+    assert declared[0] in find_cluster("das-small", declared).known_types
+    with pytest.raises(SettingsError, match="'H900' is not known; declare it in gpu_types, or use A10, "):
+        find_cluster("2x8xH900")
 
 
 def test_speed_is_that_of_the_model_times_that_of_the_machine() -> None:

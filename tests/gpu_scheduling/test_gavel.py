@@ -122,7 +122,7 @@ def test_without_scipy_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch)
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(TrimtabError, match=r"need scipy; pip install 'trimtab\[train\]'"):
+    with pytest.raises(TrimtabError, match=r"need scipy; in the checkout .* pip install '\.\[train\]'"):
         max_min_fairness(demand([[1.0]], [1]))
 
 

@@ -108,5 +108,5 @@ def test_a_workload_of_another_wing_is_refused(tmp_path: Path) -> None:
     from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
     save_dag_workload(tiny_workload("chain"), tmp_path / "dag.workload")
-    with pytest.raises(WorkloadError, match="format 'trimtab-dag-workload' version 1, expected 'trimtab-gpu"):
+    with pytest.raises(WorkloadError, match="holds a dag workload, where a gpu workload is wanted"):
         load_workload(tmp_path / "dag.workload")

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from trimtab.core.bundle import load_tensors
-from trimtab.core.errors import SettingsError
+from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.run_folder import RunFolder
+from trimtab.core.settings import load_settings
 from trimtab.learning.evolution import EvolutionSettings, evolved, first_state, train_evolution
 from trimtab.learning.runs import best_of_run, is_finished
 
@@ -93,9 +95,55 @@ def test_the_best_by_validation_is_kept(tmp_path):
     assert best.measured["first"] == best.parameters["numbers"][0]
 
 
+def test_a_search_without_steps_is_refused():
+    """It would leave a run without numbers, which nothing can go on with."""
+    with pytest.raises(SettingsError, match="iterations = 0"):
+        load_settings(EvolutionSettings, None, {"iterations": 0})
+
+
 def test_a_run_goes_on_as_it_began(tmp_path):
     settings = EvolutionSettings(iterations=2, pairs=2)
     train_evolution(Bowl(), settings, tmp_path / "run", clock=clock)
     other = settings.model_copy(update={"pairs": 3})
     with pytest.raises(SettingsError, match="began with pairs = 2"):
         train_evolution(Bowl(), other, tmp_path / "run", clock=clock, resume=True)
+
+
+def test_one_at_a_time_trains_in_a_folder(tmp_path):
+    settings = EvolutionSettings(iterations=4, pairs=2)
+
+    class Meddled(Bowl):
+        """Somebody else goes on with the run while it is going on."""
+
+        def trial(self, candidates: np.ndarray, iteration: int) -> np.ndarray:
+            with pytest.raises(TrimtabError, match="another process is at work in this folder"):
+                train_evolution(Bowl(), settings, tmp_path / "run", clock=clock, resume=True)
+            return super().trial(candidates, iteration)
+
+    run = train_evolution(Meddled(), settings, tmp_path / "run", clock=clock)
+    assert [line["iteration"] for line in run.read_metrics()] == [1, 2, 3, 4]
+    train_evolution(Bowl(), settings, tmp_path / "run", clock=clock, resume=True)  # over, and free again
+
+
+@pytest.mark.parametrize(("failing", "kept"), [(TrimtabError, False), (KeyboardInterrupt, True)])
+def test_a_run_refused_before_its_first_iteration_leaves_no_folder(tmp_path, failing, kept):
+    """Whoever is only interrupted can go on."""
+
+    class Broken(Bowl):
+        def trial(self, candidates: np.ndarray, iteration: int) -> np.ndarray:
+            raise failing("too few jobs")
+
+    settings = EvolutionSettings(iterations=2, pairs=2)
+    with pytest.raises(failing):
+        train_evolution(Broken(), settings, tmp_path / "run", clock=clock)
+    assert (tmp_path / "run").exists() == kept
+    train_evolution(Bowl(), settings, tmp_path / "run", clock=clock, resume=kept)
+
+
+def test_iterations_are_counted_by_their_numbers(tmp_path):
+    """Not by lines, of which two that trained at once have left too many."""
+    settings = EvolutionSettings(iterations=2, pairs=2)
+    run = train_evolution(Bowl(), settings, tmp_path / "run", clock=clock)
+    lines = (run.path / "metrics.jsonl").read_text()
+    (run.path / "metrics.jsonl").write_text(lines + lines)
+    assert best_of_run(RunFolder.open(run.path, clock=clock)).history["iterations"] == 2

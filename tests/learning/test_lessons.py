@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimtab.core.errors import TrimtabError
-from trimtab.learning.lessons import Lessons
+from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.settings import Settings
+from trimtab.learning.lessons import Lessons, collected_with, refuse_other_lessons
 
 
 def made(count: int, first: int = 0) -> Lessons:
@@ -51,3 +52,21 @@ def test_what_is_no_lesson_is_refused(tmp_path: Path) -> None:
     for path in (broken, tmp_path / "missing.npz"):
         with pytest.raises(TrimtabError, match=f"{path}: no lessons"):
             Lessons.load(path)
+
+
+class Ground(Settings):
+    trace: str = "sine"
+    hours: float = 1.0
+
+
+def test_of_a_file_counts_what_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "day.trace").write_text("rates")
+    monkeypatch.chdir(tmp_path)
+    had = collected_with(Ground(trace="day.trace"), {"trace", "hours"})
+    refuse_other_lessons(
+        tmp_path, had, collected_with(Ground(trace=str(tmp_path / "day.trace")), {"trace", "hours"})
+    )
+    (tmp_path / "day.trace").write_text("other rates")
+    with pytest.raises(SettingsError, match=r"lessons of other settings \(trace\)"):
+        refuse_other_lessons(tmp_path, had, collected_with(Ground(trace="day.trace"), {"trace", "hours"}))
+    assert collected_with(Ground(), {"trace"}) == {"trace": '"sine"'}

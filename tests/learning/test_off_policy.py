@@ -163,6 +163,12 @@ def test_a_run_out_of_time_stops_at_a_checkpoint(uninterrupted: Path, tmp_path: 
     assert untimed(tmp_path / "run") == untimed(uninterrupted)
 
 
+def test_one_at_a_time_trains_in_a_folder(uninterrupted: Path) -> None:
+    other = RunFolder.open(uninterrupted, clock=Ticking())
+    with other.alone(), pytest.raises(TrimtabError, match="another process is at work in this folder"):
+        run(uninterrupted, resume=True)
+
+
 def test_what_was_measured_is_written_down(uninterrupted: Path) -> None:
     lines = lines_of(uninterrupted)
     assert [line["phase"] for line in lines] == ["cloning"] * 2 + ["offline"] * 2 + ["online"] * 8

@@ -22,6 +22,7 @@ from tests.learning.toys import (
 
 from trimtab.core.bundle import load_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.run_folder import RunFolder
 from trimtab.learning.run_files import BEST, LAST, STATE
 from trimtab.learning.settings import TrainingSettings
 from trimtab.learning.training import Result, train
@@ -227,6 +228,12 @@ def test_a_finished_run_has_nothing_to_continue(uninterrupted: Path) -> None:
     before = (uninterrupted / STATE).read_bytes()
     assert run(fragile_task(), SHORT, uninterrupted, resume=True).iterations == SHORT.total_iterations
     assert (uninterrupted / STATE).read_bytes() == before
+
+
+def test_one_at_a_time_trains_in_a_folder(uninterrupted: Path) -> None:
+    other = RunFolder.open(uninterrupted, clock=Ticking())
+    with other.alone(), pytest.raises(TrimtabError, match="another process is at work in this folder"):
+        run(fragile_task(), SHORT, uninterrupted, resume=True)
 
 
 def test_the_best_checkpoint_is_the_best_and_can_be_read_alone(uninterrupted: Path) -> None:

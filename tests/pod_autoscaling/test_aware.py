@@ -26,6 +26,7 @@ from trimtab.pod_autoscaling.drift import Change, Drift
 from trimtab.pod_autoscaling.heuristics.hpa_vpa import hpa_vpa
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import CPU, MEMORY, REPLICAS, Services, Snapshot
+from trimtab.rates.traces import Provenance, RateTrace, save_trace
 
 
 def design_of(actions: ActionKind = "around3", *, context: bool = False) -> Design:
@@ -331,6 +332,18 @@ def test_services_are_within_what_was_asked_for() -> None:
         rate = one.trace.rates.mean()
         assert rate <= 20.001 and rate * one.application.cpu_s <= 6.001
         assert 1 <= one.size[REPLICAS] <= 40 and one.size[MEMORY] >= 512
+
+
+def test_a_trace_file_keeps_its_rates_in_training(tmp_path: Path) -> None:
+    path = str(tmp_path / "mine.trace")
+    save_trace(RateTrace(np.full(14 * 24, 3.0), 3600.0, Provenance("mine")), Path(path))
+    ground = Ground(hours=1.0, traces=(path,))
+    for given, rate in ((ground, 3.0), (ground.model_copy(update={"mean_rate": 7.0}), 7.0)):
+        drawn = draw_services(given, Deployment(most_replicas=40), range(6), "training")
+        assert [one.trace.rates.mean() for one in drawn] == pytest.approx([rate] * 6)
+    named = Ground(hours=0.1, traces=("constant",), mean_rate=7.0)
+    (one,) = draw_services(named, Deployment(most_replicas=40), [1], "training")
+    assert one.trace.rates.mean() == pytest.approx(7.0)
 
 
 def test_a_profile_follows_its_drift() -> None:

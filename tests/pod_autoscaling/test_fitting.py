@@ -137,6 +137,7 @@ def changed(**changes: np.ndarray) -> dict[str, np.ndarray]:
 
 
 COLUMNS = columns_of(Truth())
+INSIDE = COLUMNS["rate"] * COLUMNS["latency_s"] / COLUMNS["replicas"]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +176,47 @@ def test_what_cannot_be_is_refused(changes: dict[str, np.ndarray], said: str) ->
 def test_what_is_doubtful_is_said(changes: dict[str, np.ndarray], said: str) -> None:
     _, report = fit_application(service_history("odd", 15.0, {**COLUMNS, **changes}))
     assert any(said in sentence for sentence in report.warnings), report.warnings
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"memory_mib": COLUMNS["memory_mib"] * COLUMNS["replicas"]}, "as the sum of all pods does"),
+        (
+            {
+                "memory_mib": COLUMNS["memory_mib"] * COLUMNS["replicas"],
+                "latency_s": np.full(1440, np.nan),
+                "in_flight": np.full(1440, np.nan),
+            },
+            "as the sum of all pods does",
+        ),
+        ({"memory_mib": np.maximum(900 * INSIDE - 600, 1)}, "an idle pod would have -"),
+        ({"cpu": 100 * COLUMNS["cpu"] / COLUMNS["replicas"]}, "times their cpu_limit; give both in cores"),
+    ],
+)
+def test_what_no_service_can_be_like_is_kept_apart(changes: dict[str, np.ndarray], said: str) -> None:
+    """The fit goes on, as for a service that misbehaves while it is watched; `fit-profile` refuses it."""
+    _, report = fit_application(service_history("odd", 15.0, {**COLUMNS, **changes}))
+    assert any(said in sentence for sentence in report.impossible), report
+    assert {*report.impossible} <= {*report.warnings}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("truth", [Truth(), Truth(per_request_mib=30), Truth(leak_mib_per_hour=12)])
+def test_what_can_be_is_not_called_impossible(truth: Truth, seed: int) -> None:
+    assert fit_application(service_of(truth, seed=seed, noise=0.1))[1].impossible == []
+    # Without replicas the CPU of all pods says nothing of the limit of one.
+    columns = {
+        name: columns_of(truth, seed=seed)[name] for name in ("rate", "cpu", "memory_mib", "cpu_limit")
+    }
+    assert fit_application(service_history("alone", 15.0, columns))[1].impossible == []
+
+
+def test_idle_memory_that_cannot_be_told_from_nothing() -> None:
+    app, report = fit_application(service_history("light", 15.0, {**COLUMNS, "memory_mib": 40 * INSIDE}))
+    assert app.memory_mib == 1
+    assert "the memory of an idle pod cannot be told from 0: taken for 1 MiB" in report.warnings
+    assert report.impossible == []
 
 
 def test_too_few_samples() -> None:

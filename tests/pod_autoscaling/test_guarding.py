@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 from tests.pod_autoscaling.snapshots import services_of, snapshot_of
 
-from trimtab.control.reasons import Acting, Reason
+from trimtab.control.reasons import Acting, Reason, Step
 from trimtab.core.errors import SettingsError
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.deployment import Deployment
-from trimtab.pod_autoscaling.guarding import GuardedPolicy, counts_of, evidence_of, guard_of, needs_of
+from trimtab.pod_autoscaling.guarding import (
+    GuardedPolicy,
+    counts_of,
+    evidence_of,
+    guard_of,
+    needs_of,
+    turns_of,
+)
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import CPU, MEMORY
 from trimtab.pod_autoscaling.simulator.simulator import simulate
@@ -104,6 +111,26 @@ def test_in_shadow_mode_the_rule_is_left_alone():
 
 
 @pytest.mark.pods
+def test_turns_of_a_canary_are_drawn_by_its_seed():
+    turns = {}
+    for seed in range(3):
+        policy = GuardedPolicy(
+            make_policy("multi"),
+            make_policy("hpa:cpu=1"),
+            mode="canary",
+            canary={"seed": seed, "slot_ticks": 5, "share": 0.5},
+        )
+        simulate(Application(), np.full(900, 20.0), policy, Deployment(), seed=0)
+        assert policy.canary is not None
+        resting = [one.reasons[0, Step.CHOOSE] == Reason.RESTING for one in policy.acted]
+        slots = np.reshape(resting, (12, 5))
+        assert (slots == slots[:, :1]).all()
+        turns[seed] = tuple(slots[:, 0])
+        assert turns_of(policy.acted, policy.canary) == (12 - slots[:, 0].sum(), 12)
+    assert len({*turns.values()}) == 3
+    assert GuardedPolicy(make_policy("multi"), make_policy("hpa")).canary is None
+
+
 def test_an_answer_that_is_no_number_leaves_the_rule_to_act():
     behind = played(GuardedPolicy(Always((np.nan, 1, 512)), make_policy(RULE)))
     alone = played(make_policy(RULE))

@@ -121,6 +121,18 @@ def test_files_of_another_kind(keep_going: bool, tmp_path: Path) -> None:
         import_common_log(str(tmp_path / "bare"), keep_going=keep_going)
 
 
+def test_a_log_and_its_copy_are_not_both_counted(tmp_path: Path) -> None:
+    """Logs of two servers may share lines; those that begin alike are one."""
+    written(tmp_path, SOUND)
+    written(tmp_path, line("00:00:05") + SOUND, "other_log")
+    (tmp_path / "empty_log").touch()
+    (tmp_path / "quiet_log").touch()
+    assert import_common_log(str(tmp_path))[1].read["requests"] == 7
+    (tmp_path / "access_log.gz").write_bytes(gzip.compress(SOUND.encode()))
+    with pytest.raises(HistoryError, match=r"access_log and access_log\.gz begin with the same requests"):
+        import_common_log(str(tmp_path))
+
+
 def test_a_wrong_year_is_named(tmp_path: Path) -> None:
     astray = SOUND + 'x - - [28/Aug/2095:00:00:00 -0400] "GET /" 200 1\n'
     with pytest.raises(HistoryError, match="from 1995-08-28 to 2095-08-28; some line has a wrong date"):

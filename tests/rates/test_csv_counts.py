@@ -1,6 +1,7 @@
 """CSV of counts: what is found out by itself, gaps, damage, and the shared traces."""
 
 import gzip
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,36 @@ def test_rates_are_told_by_their_name_or_by_the_user(tmp_path: Path) -> None:
         import_csv_counts(path, values="sums")  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize(
+    ("name", "rate", "told"),
+    [
+        ("requests_per_step", 10, "counts of a step, not rates"),
+        ("events_generated", 10, "counts of a step, not rates"),
+        ("helpers", 10, "counts of a step, not rates"),
+        ("requests per second", 600, "rates per second"),
+        ("req/s", 600, "rates per second"),
+        ("requestRate", 600, "rates per second"),
+        ("rate_1m", 600, "rates per second"),
+        ("rate_per_minute", 10, "rates per minute"),
+        ("RPM", 10, "rates per minute"),
+        ("requests/hour", 600 / 3600, "rates per hour"),
+    ],
+)
+def test_names_of_columns_tell_whole_words(name: str, rate: float, told: str, tmp_path: Path) -> None:
+    """600 in rows of a minute."""
+    path = written(tmp_path, f"minute,{name}\n0,600\n1,600\n2,600\n")
+    trace, report = import_csv_counts(path)
+    assert trace.rates == pytest.approx([rate] * 3)
+    assert f"column {name.lower()!r} holds {told}" in report.assumptions
+    assert import_csv_counts(path, values="counts")[0].rates.tolist() == [10] * 3
+
+
+def test_rates_of_a_minute_stay_so_where_the_user_says_rates(tmp_path: Path) -> None:
+    trace, report = import_csv_counts(written(tmp_path, "minute,rpm\n0,60\n1,120\n"), values="rates")
+    assert trace.rates.tolist() == [1, 2]
+    assert "column 'rpm' holds rates per minute" in report.assumptions
+
+
 def test_rows_can_be_put_together(tmp_path: Path) -> None:
     """Ten-second counts to minutes: sums of counts, means of rates."""
     rows = "".join(f"{10 * n},{n}\n" for n in range(12))
@@ -82,6 +113,57 @@ def test_rows_can_be_put_together(tmp_path: Path) -> None:
         import_csv_counts(path, step_s=5)
     with pytest.raises(HistoryError, match="give a length above 0"):
         import_csv_counts(path, step_s=0)
+
+
+def minutes_of(first: str, count: int, *, but: range = range(0)) -> str:
+    """600 a minute from a moment on, without some of the minutes."""
+    moments = (datetime.fromisoformat(first) + timedelta(minutes=n) for n in range(count) if n not in but)
+    return "time,count\n" + "".join(f"{moment},600\n" for moment in moments)
+
+
+def test_a_step_covered_in_part_is_not_known(tmp_path: Path) -> None:
+    """Ten a second from 10:30 to 20:30: half of the first and of the last hour are missing, not quiet."""
+    trace, report = import_csv_counts(written(tmp_path, minutes_of("2024-05-01 10:30", 600)), step_s=3600)
+    assert trace.rates.tolist() == [10] * 9
+    assert trace.start_s == 11 * 3600
+    assert report.dropped == {"row of a first or last step that is not covered whole": 60}
+    hole = written(tmp_path, minutes_of("2024-05-01 10:30", 600, but=range(91, 150)))
+    said = r"nothing from 2024-05-01 12:00:00 to 2024-05-01 13:00:00 \(1 h\) \(1 of 60 rows\); bring"
+    with pytest.raises(HistoryError, match=said):
+        import_csv_counts(hole, step_s=3600)
+    assert import_csv_counts(hole, step_s=3600, fill="interpolate")[0].rates.tolist() == [10] * 9
+    with pytest.raises(HistoryError, match="no step of 86400 s is covered whole; give a shorter step_s"):
+        import_csv_counts(hole, step_s=86_400)
+
+
+@pytest.mark.parametrize(("step_s", "instead"), [(80, 60), (90, 120), (100, 120)])
+def test_steps_are_whole_numbers_of_rows(step_s: float, instead: int, tmp_path: Path) -> None:
+    path = written(tmp_path, minutes_of("2024-05-01 10:00", 600))
+    said = (
+        rf"rows are 60 s apart, and {step_s} s are no whole number of them; give a step_s such as {instead}$"
+    )
+    with pytest.raises(HistoryError, match=said):
+        import_csv_counts(path, step_s=step_s)
+
+
+def test_a_step_follows_a_clock_that_is_slow(tmp_path: Path) -> None:
+    """Rows every 60.05 s: sixty of them are 3603 s."""
+    rows = "".join(f"{60.05 * n},600\n" for n in range(180))
+    trace, report = import_csv_counts(written(tmp_path, "second,count\n" + rows), step_s=3600)
+    assert (len(trace.rates), trace.step_s) == (3, 3603)
+    assert trace.rates == pytest.approx([600 / 60.05] * 3)
+    assert "rows are 60.05 s apart: a step is 60 of them, 3603 s" in report.assumptions
+
+
+def test_rows_at_an_unsteady_pace_can_be_missed_too(tmp_path: Path) -> None:
+    """About every minute, five hours long; in the fourth, half an hour is missing."""
+    seconds = [60 * n + (7 * n) % 20 for n in range(300) if not 190 <= n < 220]
+    path = written(tmp_path, "second,count\n" + "".join(f"{second},600\n" for second in seconds))
+    with pytest.raises(HistoryError, match=r"nothing from step 3 to step 4 \(1 h\) \(30 of 56 rows\)"):
+        import_csv_counts(path, step_s=3600)
+    trace, report = import_csv_counts(path, step_s=3600, fill="interpolate")
+    assert trace.rates.tolist() == [10] * 5
+    assert "rows are about 60.1 s apart: a step with fewer than 56 of them is a gap" in report.assumptions
 
 
 def test_columns_can_be_named(tmp_path: Path) -> None:
@@ -163,13 +245,18 @@ def test_times_that_come_twice(tmp_path: Path) -> None:
     trace, report = import_csv_counts(path, keep_going=True)
     assert trace.rates.tolist() == [1, 1.5, 1]
     assert report.lost == {"rows whose time came twice, added up": 1}
+    with pytest.raises(HistoryError, match=r"time of row 2 \(60 s\) comes twice"):
+        import_csv_counts(path, step_s=180)
+    assert import_csv_counts(path, step_s=180, keep_going=True)[0].rates == pytest.approx([210 / 180])
 
 
 def test_uneven_times(tmp_path: Path) -> None:
     path = written(tmp_path, "second,count\n0,1\n10,1\n20,1\n25,1\n35,1\n")
     with pytest.raises(HistoryError, match="mostly 10 s apart, but 5 s before row 4; give a step_s"):
         import_csv_counts(path)
-    assert import_csv_counts(path, step_s=20)[0].rates.tolist() == [0.1, 0.15]
+    trace, report = import_csv_counts(path, step_s=20)
+    assert trace.rates.tolist() == [0.1, 0.15]
+    assert any(sentence.startswith("rows come at uneven times") for sentence in report.assumptions)
 
 
 @pytest.mark.parametrize(

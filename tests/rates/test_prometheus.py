@@ -61,6 +61,31 @@ def test_counters_become_rates_and_may_be_reset(tmp_path: Path) -> None:
         import_prometheus(saved(tmp_path, answer(counter)), kind="gauge")  # pyright: ignore[reportArgumentType]
 
 
+def test_buckets_of_a_histogram_are_not_added_up(tmp_path: Path) -> None:
+    """The bucket of +Inf counts all; the others count some of that again."""
+    all_of_them = series([0, 600, 1200], __name__="wait_seconds_bucket", le="+Inf")
+    assert import_prometheus(saved(tmp_path, answer(all_of_them)))[0].rates.tolist() == [10, 10]
+    some = series([0, 300, 600], __name__="wait_seconds_bucket", le="0.1")
+    said = (
+        r"wait_seconds_bucket\{le=0.1\} is a bucket of a histogram.*ask for rate\(wait_seconds_count\[1m\]\)"
+    )
+    with pytest.raises(HistoryError, match=said):
+        import_prometheus(saved(tmp_path, answer(all_of_them, some)))
+    with pytest.raises(HistoryError, match="ask for the rate of its _count"):
+        import_prometheus(saved(tmp_path, answer(series([5, 5, 5], le="0.1", pod="a"))))
+    in_seconds = series([0, 60, 120], __name__="wait_seconds_sum")
+    assert import_prometheus(saved(tmp_path, answer(in_seconds)))[0].rates.tolist() == [1, 1]
+
+
+def test_rates_that_only_grow_are_doubted(tmp_path: Path) -> None:
+    """`sum(records_total)` has lost its name, and with it the sign of a counter."""
+    _, report = import_prometheus(saved(tmp_path, answer(series([180, 300, 420]))))
+    doubt = "values are rates per second, though they only ever grow; if they are counters, give kind=counter"
+    assert doubt in report.assumptions
+    _, report = import_prometheus(saved(tmp_path, answer(series([180, 300, 420]))), kind="rate")
+    assert "values are rates per second" in report.assumptions
+
+
 def test_gaps_and_values_that_are_none(tmp_path: Path) -> None:
     path = saved(tmp_path, answer(series([1, "NaN", None, 4, "+Inf"])))
     with pytest.raises(HistoryError, match="nothing from 2023-11-15 10:01:00 to 2023-11-15 10:03:00"):

@@ -196,6 +196,10 @@ def test_a_span_of_time() -> None:
     assert (part.rates.tolist(), part.start_s, part.length_s) == ([3, 2], 180, 120)
     with pytest.raises(WorkloadError, match="nothing between 400 s and 500 s; it covers 120 s to 360 s"):
         TOY.between(400, 500)
+    silent = RateTrace(np.array([0.0, 0.0, 3.0]), 60.0, Provenance("night")).between(0, 120)
+    assert (silent.rates.tolist(), silent.start_s) == ([0, 0], 0)
+    with pytest.raises(WorkloadError, match="night: nothing arrives in this part; scale the whole trace"):
+        silent.scaled(5.0)
     two = generated.sine(days=5).day(2, 2)
     assert (two.start_s, two.length_s, two.rates.argmax()) == (2 * 86_400, 2 * 86_400, 15 * 60)
 
@@ -220,7 +224,7 @@ def test_files_that_are_no_traces(tmp_path: Path) -> None:
     good = {"format": "trimtab-trace", "version": 1, "step_s": 1, "start_s": 0}
     good["provenance"] = {"source": "toy"}
     for header, said in (
-        ({**good, "format": "trimtab-workload"}, "format 'trimtab-workload' version 1, expected"),
+        ({**good, "format": "trimtab-workload"}, "holds a workload, where a trace is wanted"),
         ([], "not a trace file"),
         ({**good, "version": 7}, "version 7, expected"),
         ({**good, "step_s": None}, "wrong fields"),

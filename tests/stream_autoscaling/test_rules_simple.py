@@ -44,6 +44,7 @@ def test_oracle_static_is_enough_for_the_peak() -> None:
     assert enough_parallelism(job, 700.0, utilisation=0.7).tolist() == [1, 1, 8]
     # At 35 % parse needs the work of 2 subtasks: with scaling 0.5 those are 4.
     assert enough_parallelism(job, 700.0, utilisation=0.35).tolist() == [2, 4, 8]
+    assert enough_parallelism(job, 0.0).tolist() == [1, 1, 1]  # nothing arrives
     policy = make_policy("oracle-static")
     assert isinstance(policy, Oracle)
     graph = graph_of([job])

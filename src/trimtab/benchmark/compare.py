@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,13 +13,14 @@ from trimtab.benchmark.tuned import TunedValues, shipped_tuned_values
 from trimtab.core.errors import SettingsError
 from trimtab.core.policy import parameters_of
 from trimtab.core.statistics import (
+    UNKNOWN,
     Estimate,
     mean_interval,
     paired_ratio,
     probability_of_improvement,
 )
 
-__all__ = ["Comparison", "Contestant", "Row", "ScenarioResult", "compare", "line_up"]
+__all__ = ["Comparison", "Contestant", "Row", "ScenarioResult", "baseline_of", "compare", "line_up"]
 
 # Side measures get a coarser bootstrap: their intervals are read to two digits.
 _SIDE_DRAWS = 2000
@@ -96,7 +98,8 @@ def compare(
         name, suite = suite, SUITES.load(suite).usual()
     known = shipped_tuned_values() if tuned is None else tuned
     contestants, notes = line_up(suite, policies or suite.policies, known)
-    baseline = _baseline(suite, contestants)
+    notes += suite.notes()
+    baseline = baseline_of(suite, contestants)
     scenarios = suite.scenarios()
     units = [
         units_of(suite, scenario, suite.test_seeds(), [c.by_scenario[scenario.name] for c in contestants])
@@ -113,6 +116,7 @@ def compare(
             for k, c in enumerate(contestants)
         }
         results.append(_result(suite.wing, scenario, contestants, episodes, baseline))
+        notes += _unmeasured(suite.wing, results[-1])
     return Comparison(name, suite, baseline, tuple(results), tuple(notes))
 
 
@@ -158,12 +162,22 @@ def _contestant(suite: Suite, policy: Any, tuned: TunedValues) -> Contestant:
     return Contestant(label, made)
 
 
-def _baseline(suite: Suite, contestants: Sequence[Contestant]) -> str:
-    """The suite's baseline if it plays, tuned or not; else the first policy."""
+def baseline_of(suite: Suite, contestants: Sequence[Contestant]) -> str:
+    """The suite's baseline if it plays, tuned or not; else the first policy, unless the user named one."""
     labels = [contestant.label for contestant in contestants]
     base = suite.wing.short_name(suite.baseline.removesuffix(_TUNED))
-    wanted = [f"{base} (tuned)", base] if suite.baseline.endswith(_TUNED) else [base]
-    return next((label for label in wanted if label in labels), labels[0])
+    wanted = [base, f"{base} (tuned)"]
+    if suite.baseline.endswith(_TUNED):
+        wanted.reverse()
+    found = next((label for label in wanted if label in labels), None)
+    if found is None and "baseline" in suite.model_fields_set:
+        found = suite.wing.make_policy(base).name
+        if found not in labels:
+            raise SettingsError(
+                f"baseline {suite.baseline!r} does not play; add it to the policies, or take one of them: "
+                f"{', '.join(labels)}"
+            )
+    return found or labels[0]
 
 
 def _result(
@@ -199,11 +213,31 @@ def _result(
 
 
 def _estimates(wing: Wing, metrics: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
-    return {
-        name: mean_interval(
-            [episode[name] for episode in metrics],
-            seed=0,
-            draws=10_000 if name == wing.measure else _SIDE_DRAWS,
-        )
-        for name in wing.metrics
-    }
+    """Side measures are of the episodes that have them: where nothing ended, nothing took any time."""
+    found = {}
+    for name in wing.metrics:
+        values, judged_by = [episode[name] for episode in metrics], name == wing.measure
+        known = values if judged_by else [value for value in values if math.isfinite(value)]
+        draws = 10_000 if judged_by else _SIDE_DRAWS
+        enough = judged_by or len(known) > 1
+        found[name] = mean_interval(known, seed=0, draws=draws) if enough else UNKNOWN
+    return found
+
+
+def _unmeasured(wing: Wing, result: ScenarioResult) -> list[str]:
+    """Say which measures are of some episodes only, and whose."""
+    found: dict[tuple[str, int, int], list[str]] = {}
+    for policy, episodes in result.episodes.items():
+        metrics = [episode.metrics() for episode in episodes]
+        lacking: dict[int, list[str]] = {}
+        for name in wing.metrics:
+            lacking.setdefault(sum(not math.isfinite(one[name]) for one in metrics), []).append(name)
+        for missing, names in lacking.items():
+            if missing:
+                found.setdefault((" and ".join(names), missing, len(metrics)), []).append(policy)
+    where = f"{result.scenario.name}: " if result.scenario.name else ""
+    return [
+        f"{where}{names} could not be measured in {missing} of {total} episodes of {', '.join(policies)}; "
+        f"the table has {f'those of the other {total - missing}' if total - missing > 1 else 'none'}."
+        for (names, missing, total), policies in found.items()
+    ]

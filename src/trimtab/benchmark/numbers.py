@@ -10,7 +10,11 @@ from trimtab.core.statistics import Estimate
 if TYPE_CHECKING:
     from trimtab.benchmark.compare import Row
 
-__all__ = ["as_number", "as_percent", "as_three_digits", "measure", "with_interval"]
+__all__ = ["NOTHING", "as_number", "as_percent", "as_three_digits", "measure", "with_interval"]
+
+
+NOTHING = "—"
+"""Where there is no number."""
 
 
 def as_number(value: float) -> str:
@@ -18,8 +22,8 @@ def as_number(value: float) -> str:
 
 
 def with_interval(estimate: Estimate | None, number: Callable[[float], str] = as_number) -> str:
-    if estimate is None:
-        return "—"
+    if estimate is None or not estimate.is_known:
+        return NOTHING
     return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
 
 
@@ -32,4 +36,4 @@ def as_percent(value: float) -> str:
 
 
 def measure(name: str, number: Callable[[float], str] = as_number) -> Callable[[Row], str]:
-    return lambda row: number(row.metrics[name].value)
+    return lambda row: number(row.metrics[name].value) if row.metrics[name].is_known else NOTHING

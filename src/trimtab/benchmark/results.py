@@ -11,7 +11,7 @@ from trimtab.benchmark.tables import as_plain, markdown, report_table
 from trimtab.benchmark.tuned import TunedValues
 from trimtab.core.run_folder import RunFolder
 
-__all__ = ["shown_result", "write_results"]
+__all__ = ["answers", "shown_result", "write_results"]
 
 # Panels of the Gantt picture: more do not fit on a page.
 MOST_PANELS = 4
@@ -51,9 +51,10 @@ def write_results(
         run.path / "report.html",
         title=f"{wing.question} {comparison.name}".strip(),
         table=report_table(comparison, result),
+        other_tables=[report_table(comparison, other) for other in comparison.results if other is not result],
         sections=wing.sections(episodes),
         facts=wing.facts(episodes),
-        notes=[*_answers(comparison), *comparison.notes],
+        notes=[*answers(comparison), *comparison.notes],
         command=command,
         provenance={"Workload": result.scenario.workload.name, "Began": began},
     )
@@ -62,11 +63,12 @@ def write_results(
     return files
 
 
-def _answers(comparison: Comparison) -> list[str]:
-    return [
-        f"{result.scenario.name}: {comparison.suite.wing.answer(comparison, result)}".removeprefix(": ")
-        for result in comparison.results
-    ]
+def answers(comparison: Comparison) -> list[str]:
+    """What was found, in a sentence or two for each table; of several, which one it is."""
+    told = [comparison.suite.wing.answer(comparison, result) for result in comparison.results]
+    if len(told) == 1:
+        return told
+    return [f"{result.scenario.name}: {one}" for result, one in zip(comparison.results, told, strict=True)]
 
 
 def _panels(comparison: Comparison, result: ScenarioResult) -> list[str]:

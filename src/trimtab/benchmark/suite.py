@@ -28,6 +28,7 @@ __all__ = [
     "Scenario",
     "Suite",
     "Wing",
+    "few_episodes_told",
 ]
 
 FIRST_TEST_SEED = 1_000_000
@@ -173,3 +174,26 @@ class Suite(Settings):
     def check(self) -> None:
         """Refuse unknown workloads before anything is made or compiled."""
         raise NotImplementedError
+
+    def notes(self) -> list[str]:
+        """What a reader must know to read the intervals right."""
+        return []
+
+
+def few_episodes_told(trace: str, fit: int | None, seeds: int) -> list[str]:
+    """Say that a trace has room for fewer test episodes than seeds play; None: it is without end.
+
+    >>> few_episodes_told("my.trace", 1, 16)[0].partition(":")[0]
+    'my.trace has room for 1 test episode, which all 16 seeds play'
+    """
+    if fit is None or fit >= seeds:
+        return []
+    if fit <= 1:
+        return [
+            f"{trace} has room for 1 test episode, which all {seeds} seeds play: the intervals are of the "
+            "simulator's luck, not of what other days would bring."
+        ]
+    return [
+        f"{trace} has room for {fit} test episodes, which {seeds} seeds share: the intervals are narrower "
+        "than those of as many separate ones."
+    ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from trimtab.benchmark.compare import Comparison, Row, ScenarioResult
@@ -15,20 +18,43 @@ __all__ = [
     "as_plain",
     "markdown",
     "report_table",
+    "table_width",
     "terminal_table",
 ]
 
 BEST, TIED = "★", "≈"
-# All nine columns take 155 characters, the first five 110, the first two 80.
-WIDE, MEDIUM = 155, 110
+COLUMNS = (20, 5, 2)
+"""Beside the policy: all of them, or where a terminal has no room for them the first few."""
+MOST_CHARACTERS = 100_000
+"""More than any table has in a line."""
 LEGEND = (
     f"{BEST} best, {TIED} cannot be told from the best; [95 % interval]; every policy met the same "
     "jobs and luck."
 )
 
 
-def terminal_table(comparison: Comparison, result: ScenarioResult, *, width: int = WIDE) -> Table:
-    """A table for rich; the best policy is bold and marked. A narrow terminal gets fewer columns."""
+def terminal_table(comparison: Comparison, result: ScenarioResult, *, width: int | None = None) -> Table:
+    """A table for rich; the best policy is bold and marked. None: as wide as it likes.
+
+    A narrow terminal gets fewer columns, then names of policies in several lines; no number is cut.
+    """
+    tables = [_table(comparison, result, columns) for columns in COLUMNS]
+    if width is None:
+        return tables[0]
+    return next((table for table in tables if table_width(table) <= width), tables[-1])
+
+
+def table_width(table: Table) -> int:
+    """Characters that a table takes if nothing in it is cut or folded.
+
+    >>> table_width(Table("policy", "mean JCT, s"))
+    24
+    """
+    console = Console(width=MOST_CHARACTERS)
+    return console.measure(table).maximum
+
+
+def _table(comparison: Comparison, result: ScenarioResult, most_columns: int) -> Table:
     wing = comparison.suite.wing
     table = Table(
         title=wing.caption(comparison, result),
@@ -36,8 +62,8 @@ def terminal_table(comparison: Comparison, result: ScenarioResult, *, width: int
         title_justify="left",
         caption_justify="left",
     )
-    table.add_column("policy", no_wrap=True)
-    columns = wing.columns(comparison)[: 20 if width >= WIDE else 5 if width >= MEDIUM else 2]
+    table.add_column("policy", overflow="fold")
+    columns = wing.columns(comparison)[:most_columns]
     for column in columns:
         table.add_column(column.heading, justify="right", no_wrap=True)
     for row in result.rows:
@@ -82,7 +108,7 @@ def report_table(comparison: Comparison, result: ScenarioResult) -> ReportTable:
     rows = [
         ReportRow(
             row.policy,
-            [row.metrics[column.key] for column in wing.report_columns],
+            [_known(row.metrics[column.key]) for column in wing.report_columns],
             verdict=_verdict(result, row),
             change=None
             if row.ratio is None
@@ -91,7 +117,8 @@ def report_table(comparison: Comparison, result: ScenarioResult) -> ReportTable:
         for row in result.rows
     ]
     text = wing.caption(comparison, result)
-    return ReportTable(wing.report_columns, rows, text, reference=comparison.baseline)
+    name = result.scenario.name if len(comparison.results) > 1 else ""
+    return ReportTable(wing.report_columns, rows, text, reference=comparison.baseline, name=name)
 
 
 def _mark(result: ScenarioResult, row: Row) -> str:
@@ -121,11 +148,21 @@ def _plain_result(result: ScenarioResult, episodes: bool) -> dict[str, Any]:
         }
         if episodes:
             plain["episodes"] = [
-                {"seed": episode.seed, **episode.metrics()} for episode in result.episodes[row.policy]
+                {"seed": episode.seed, **_plain_numbers(episode.metrics())}
+                for episode in result.episodes[row.policy]
             ]
         rows.append(plain)
     return {"name": result.scenario.name, "load": result.scenario.load, "policies": rows}
 
 
+def _known(estimate: Estimate) -> Estimate | None:
+    return estimate if estimate.is_known else None
+
+
 def _plain_estimate(estimate: Estimate | None) -> dict[str, float] | None:
-    return None if estimate is None else asdict(estimate)
+    return None if estimate is None or not estimate.is_known else asdict(estimate)
+
+
+def _plain_numbers(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no infinity, which the latency of no answers is."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimtab.cli.terminal import change_of
+from trimtab.cli.terminal import change_of, refuse_said_twice
 
 if TYPE_CHECKING:
     from trimtab.benchmark.suite import Suite
@@ -94,13 +94,16 @@ class SuiteFlags:
 
         kind = SUITES.load(name)
         flags: dict[str, Any] = {**self._fields(kind.wing.name), "seed": self.seed, **others}
+        refuse_said_twice(self._said(kind.wing.name, flags), self.set or [])
         if kind.wing.name == "dag":
             flags |= self._dag_sweep()
         if kind.wing.name == "gpu":
-            usual: Any = kind
-            flags = self._gpu_ground(usual.usual_cluster) | flags
+            flags = self._gpu_pace() | flags
             flags.pop("cluster", None)
-        return load_settings(kind, self.settings, flags | dict(map(change_of, self.set or [])))
+        asked = load_settings(kind, self.settings, flags | dict(map(change_of, self.set or [])))
+        if kind.wing.name == "dag":
+            return _in_stretches(asked)
+        return self._on_gpu_ground(asked) if kind.wing.name == "gpu" else asked
 
     def _fields(self, wing: str) -> dict[str, Any]:
         """The flags of the wing by field; a flag of another wing is refused."""
@@ -119,38 +122,48 @@ class SuiteFlags:
             found[place] = _split(value) if place in LISTS else value
         return found
 
+    def _said(self, wing: str, flags: Mapping[str, Any]) -> dict[str, str]:
+        """The flags that were given, by the field that they set."""
+        names = {place: name for name, place in FIELDS.get(wing, {}).items()}
+        return {place: _flag(names.get(place, place)) for place, value in flags.items() if value is not None}
+
     def _dag_sweep(self) -> dict[str, Any]:
-        """One load instead of a sweep, or none where nothing streams; traces come in long stretches."""
+        """One load instead of a sweep, or none where nothing streams."""
         if self.load is not None:
             return {"loads": (self.load,), "workload.arrivals": self.arrivals or "poisson"}
-        found: dict[str, Any] = {"loads": ()} if self.arrivals in ("batch", "trace") else {}
-        if self.arrivals == "trace" and self.jobs is None and self.workload is not None:
-            found["workload.jobs"] = _jobs_in_a_stretch(self.workload)
-        return found
+        return {"loads": ()} if self.arrivals in ("batch", "trace") else {}
 
-    def _gpu_ground(self, usual_cluster: str) -> dict[str, Any]:
-        """The fields of a named cluster, at its usual load; of a file, all jobs that the cluster can hold."""
-        from trimtab.benchmark.gpu_scheduling.suites import cluster_named
+    def _gpu_pace(self) -> dict[str, Any]:
+        """The usual load of a named cluster; of a trace, jobs enough for a long episode."""
         from trimtab.gpu_scheduling.workload import Workload
         from trimtab.gpu_scheduling.workload.clusters import usual_load
         from trimtab.gpu_scheduling.workload.presets import find_source, training_jobs
 
         found: dict[str, Any] = {}
-        cluster = cluster_named(self.cluster or usual_cluster)
-        if self.cluster is not None:
-            found |= {
-                f"cluster.{name}": value for name, value in cluster.model_dump(exclude_defaults=True).items()
-            }
-            if self.load is None and self.arrivals not in ("batch", "trace"):
-                found["workload.load"] = usual_load(self.cluster)
-        source = None if self.workload is None else find_source(self.workload)
-        if isinstance(source, Workload):
-            found["workload.most_gpus"] = int(cluster.machine_table.gpus.sum())
-            found["workload.shortest_s"] = 0.0
-            if self.arrivals == "trace" and self.jobs is None:
+        if self.cluster is not None and self.load is None and self.arrivals not in ("batch", "trace"):
+            found["workload.load"] = usual_load(self.cluster)
+        if self.workload is not None and self.arrivals == "trace" and self.jobs is None:
+            source = find_source(self.workload)
+            if isinstance(source, Workload):
                 # Half of the test part, so that test episodes differ and are still long.
                 found["workload.jobs"] = max(1, (source.job_count - training_jobs(source)) // 2)
         return found
+
+    def _on_gpu_ground(self, asked: Any) -> Any:
+        """A named cluster, with the GPU models of file and flags; of a trace, all jobs that it can hold."""
+        from trimtab.core.settings import load_settings
+        from trimtab.gpu_scheduling.cluster import Cluster
+        from trimtab.gpu_scheduling.workload.clusters import find_cluster
+        from trimtab.gpu_scheduling.workload.presets import all_that_fit
+
+        cluster = asked.cluster
+        if self.cluster is not None:
+            named = find_cluster(self.cluster, cluster.gpu_types)
+            others = cluster.model_fields_set - {"machines", "table", "gpu_types"}
+            laid = {**named.model_dump(exclude_defaults=True), **cluster.model_dump(include=others)}
+            cluster = load_settings(Cluster, None, laid)
+        workload = all_that_fit(asked.workload, cluster)
+        return asked.model_copy(update={"cluster": cluster, "workload": workload})
 
 
 USUAL_SUITE = SuiteFlags()
@@ -165,22 +178,33 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _jobs_in_a_stretch(workload: str) -> int | None:
-    """Half of a trace's test part, so that test episodes differ and are still long."""
+def _in_stretches(asked: Any) -> Any:
+    """Of a trace, episodes of half its test part; where that is next to nothing, the user has to say so."""
+    from trimtab.core.errors import WorkloadError
     from trimtab.dag_scheduling.workload import Workload
-    from trimtab.dag_scheduling.workload.presets import find_source, training_jobs
+    from trimtab.dag_scheduling.workload.presets import SHORTEST_STRETCH, find_source, stretch_jobs
 
-    source = find_source(workload)
+    workload = asked.workload
+    if workload.arrivals != "trace" or "jobs" in workload.model_fields_set:
+        return asked
+    source = find_source(workload.name)
     if not isinstance(source, Workload):
-        return None
-    return max(1, (source.job_count - training_jobs(source)) // 2)
+        return asked
+    jobs = stretch_jobs(source)
+    if jobs < SHORTEST_STRETCH:
+        raise WorkloadError(
+            f"{workload.name}: {source.job_count} jobs are too few for a trace, as its last 30 % are for "
+            "tests; import a longer history, use --arrivals batch, or choose --jobs yourself"
+        )
+    return asked.model_copy(update={"workload": workload.model_copy(update={"jobs": jobs})})
 
 
 def check_names(asked: Suite, tuned: TunedValues) -> None:
-    """Refuse unknown policies and workloads before anything is made or compiled."""
-    from trimtab.benchmark.compare import line_up
+    """Refuse unknown policies, baselines and workloads before anything is made or compiled."""
+    from trimtab.benchmark.compare import baseline_of, line_up
 
-    line_up(asked, asked.policies, tuned)
+    contestants, _ = line_up(asked, asked.policies, tuned)
+    baseline_of(asked, contestants)
     asked.check()
 
 

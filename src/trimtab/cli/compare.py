@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.cli.asking import USUAL_SUITE, SuiteFlags, check_names, tuned_values
 from trimtab.cli.terminal import (
     JsonFlag,
+    Processes,
     Switch,
     command_line,
     cores,
@@ -36,7 +38,7 @@ def compare(
     changes: SuiteFlags = USUAL_SUITE,
     tuned: Path | None = None,
     out: Path | None = None,
-    processes: int | None = None,
+    processes: Processes = None,
     json: JsonFlag = False,
     markdown: Switch = False,
 ) -> None:
@@ -64,7 +66,7 @@ def compare(
         Print Markdown instead of a table for the terminal.
     """
     from trimtab.benchmark.compare import compare as run
-    from trimtab.benchmark.results import shown_result, write_results
+    from trimtab.benchmark.results import answers, write_results
     from trimtab.benchmark.tables import as_plain
     from trimtab.benchmark.tables import markdown as as_markdown
     from trimtab.core.run_folder import RunFolder
@@ -78,32 +80,35 @@ def compare(
     known = tuned_values(tuned)
     check_names(asked, known)
     folder = None if out is None else RunFolder.create(out, clock=now, settings=asked)
-    say_if_compiling(asked.wing, asked.policies)
-    with progress_bar(f"comparing {len(asked.policies)} policies", quiet=json) as show:
-        comparison = run(asked, tuned=known, processes=processes or cores(), progress=show, name=suite)
-    if folder is not None:
-        write_results(
-            folder, comparison, command=command_line(), policies=asked.policies, tuned=known,
-            began=f"{now():%Y-%m-%d}",
-        )  # fmt: skip
-        remark(f"results in {folder.path}")
+    with nullcontext() if folder is None else folder.kept_with("results.json"):
+        say_if_compiling(asked.wing, asked.policies)
+        with progress_bar(f"comparing {len(asked.policies)} policies", quiet=json) as show:
+            comparison = run(asked, tuned=known, processes=processes or cores(), progress=show, name=suite)
+        if folder is not None:
+            write_results(
+                folder, comparison, command=command_line(), policies=asked.policies, tuned=known,
+                began=f"{now():%Y-%m-%d}",
+            )  # fmt: skip
+            remark(f"results in {folder.path}")
     if json:
         print_json({**as_plain(comparison), "run_folder": None if out is None else str(out)})
     elif markdown:
         print(as_markdown(comparison), end="")
     else:
         print_tables(comparison)
-        print(f"\n{asked.wing.answer(comparison, shown_result(comparison))}")
+        print("\n" + "\n".join(answers(comparison)))
 
 
 def print_tables(comparison: Comparison) -> None:
     """Print a table per scenario, and the notes."""
     from rich.console import Console
 
-    from trimtab.benchmark.tables import terminal_table
+    from trimtab.benchmark.tables import table_width, terminal_table
 
-    console = Console(width=terminal_width())
-    for result in comparison.results:
-        console.print(terminal_table(comparison, result, width=console.width))
+    width = terminal_width()
+    tables = [terminal_table(comparison, result, width=width) for result in comparison.results]
+    console = Console(width=width or max(table_width(table) for table in tables))
+    for table in tables:
+        console.print(table)
     for note in comparison.notes:
-        console.print(note, markup=False, highlight=False)
+        console.print(note, markup=False, highlight=False, soft_wrap=width is None)

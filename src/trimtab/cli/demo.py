@@ -9,6 +9,7 @@ from typing import Literal
 from trimtab.cli.asking import SuiteFlags, check_names
 from trimtab.cli.terminal import (
     JsonFlag,
+    Processes,
     command_line,
     cores,
     now,
@@ -91,7 +92,7 @@ def demo(
     workload: str | None = None,
     seeds: int | None = None,
     seed: int = 0,
-    processes: int | None = None,
+    processes: Processes = None,
     json: JsonFlag = False,
 ) -> None:
     """Compare every rule, and a trained policy, on an embedded workload; say which would serve best.
@@ -132,15 +133,16 @@ def demo(
         if out is None
         else RunFolder.create(out, clock=now, settings=asked)
     )
-    say_if_compiling(asked.wing, asked.policies)
-    with progress_bar("playing every policy on the same workloads", quiet=json) as show:
-        comparison = compare(
-            asked, tuned=tuned, processes=processes or cores(), progress=show, name=shown.suite
-        )
-    files = write_results(
-        folder, comparison, command=command_line(), policies=asked.policies, tuned=tuned,
-        began=f"{now():%Y-%m-%d}",
-    )  # fmt: skip
+    with folder.kept_with("results.json"):
+        say_if_compiling(asked.wing, asked.policies)
+        with progress_bar("playing every policy on the same workloads", quiet=json) as show:
+            comparison = compare(
+                asked, tuned=tuned, processes=processes or cores(), progress=show, name=shown.suite
+            )
+        files = write_results(
+            folder, comparison, command=command_line(), policies=asked.policies, tuned=tuned,
+            began=f"{now():%Y-%m-%d}",
+        )  # fmt: skip
     sentence = asked.wing.answer(comparison, comparison.results[0])
     if json:
         print_json(

@@ -73,7 +73,8 @@ class EpisodeFlags:
     hours: float | None = None
     """pod: hours to play (default 1; less where a trace file has less)."""
     mean_cores: float | None = None
-    """pod: cores that the work of the requests needs on average (default 6; a trace file keeps its rates)."""
+    """pod: cores that the work of the requests needs on average (default 6, but no more than 400 requests
+    per second; a trace file keeps its rates)."""
     mean_rate: float | None = None
     """stream, pod: records or requests per second on average (default: a trace file keeps its rates)."""
     cluster: str | None = None

@@ -137,22 +137,37 @@ def _opened(run: Path) -> _Run:
     from trimtab.benchmark.suite import SUITES
     from trimtab.core.bundle import load_bundle
     from trimtab.core.errors import TrimtabError
+    from trimtab.core.named_files import refuse_changed_files, with_names
     from trimtab.core.run_folder import RunFolder
     from trimtab.core.settings import load_settings
 
     folder = RunFolder.open(run, clock=now)
+    places = refuse_changed_files(folder)
     if (run / "results.json").is_file():
         results = folder.read_json("results.json")
         if "suite" not in results:
             return _simulated(run, results)
+        _refuse_from_elsewhere(run, places)
         kind = SUITES.load(results["suite"])
         suite = load_settings(kind, run / "settings.toml")
         tables = {found["name"]: found["policies"] for found in results["scenarios"]}
         return _Run(run, kind.wing.name, suite, tables)
     if (run / "bundle").is_dir():
         bundle = load_bundle(run / "bundle")
-        return _Run(run, _short(bundle.wing), trained=bundle.manifest["trained"])
+        return _Run(run, _short(bundle.wing), trained=with_names(bundle.manifest["trained"], places))
     raise TrimtabError(f"{run}: holds neither a comparison nor a trained policy; give --policy instead")
+
+
+def _refuse_from_elsewhere(run: Path, places: Mapping[str, str]) -> None:
+    """Rows of a comparison go by the names of its files, which must mean the same from here."""
+    from trimtab.core.errors import TrimtabError
+
+    for name, place in places.items():
+        if place != name:
+            raise TrimtabError(
+                f"{run}: its file {name} is not here but at {place}; explain it from the folder where "
+                "`trimtab compare` was run"
+            )
 
 
 def _simulated(run: Path, results: Mapping[str, Any]) -> _Run:
@@ -192,8 +207,20 @@ def _asked_of_run(run: _Run, explainer: Explainer, policy: str | None, episode: 
     else:
         made = _of_table(policy, explainer, suite, scenario, known)
     seed = suite.test_seeds()[0] if episode.seed is None else episode.number()
+    if run.suite is not None:
+        _refuse_other_seeds(run.path, suite.test_seeds(), seed)
     rules = _rules(explainer, suite, scenario, known)
     return Asked(suite, scenario, seed, suite.draw(scenario, seed), made, rules)
+
+
+def _refuse_other_seeds(run: Path, seeds: range, seed: int) -> None:
+    from trimtab.core.errors import TrimtabError
+
+    if seed not in seeds:
+        raise TrimtabError(
+            f"--seed {seed}: the run {run} has the seeds {seeds[0]} to {seeds[-1]}; give one of these, or "
+            "leave out the run"
+        )
 
 
 def _asked_of_simulation(run: _Run, explainer: Explainer, policy: str | None) -> Asked:

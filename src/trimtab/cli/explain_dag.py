@@ -194,7 +194,8 @@ def _print_candidates(content: Mapping[str, Any]) -> None:
     heads = ["job", "kind", "stage", "tasks left", "work left in job, s", "executors of job"]
     heads += (["score"] if scored else []) + (["probability"] if likely else [])
     rows = []
-    for one in content["candidates"][:MOST_CANDIDATES]:
+    shown = _shown(content)
+    for one in shown:
         facts = (
             ["-", "leave idle", "-", "-", "-", "-"]
             if one["idle"]
@@ -206,9 +207,23 @@ def _print_candidates(content: Mapping[str, Any]) -> None:
         facts += [f"{one['score']:.3f}"] if scored else []
         rows.append(facts + ([f"{one['probability']:.1%}"] if likely else []))
     print(table_of(heads, rows))
-    more = len(content["candidates"]) - MOST_CANDIDATES
+    more = len(content["candidates"]) - len(shown)
     if more > 0:
         print(f"and {more} more")
+
+
+def _shown(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What was chosen, what rules would choose, and the first of the others; in the order they came."""
+    wanted = [_place(choice) for choice in (content["chosen"], *content["others"])]
+    named = [one for one in content["candidates"] if _place(one) in wanted]
+    others = [one for one in content["candidates"] if _place(one) not in wanted]
+    kept = named + others[: max(MOST_CANDIDATES - len(named), 0)]
+    return [one for one in content["candidates"] if one in kept]
+
+
+def _place(choice: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Job and stage; None: to leave executors idle."""
+    return None if choice["idle"] else (choice["job"], choice["stage"])
 
 
 def _choice(choice: Mapping[str, Any], names: Mapping[str, str]) -> str:

@@ -53,10 +53,11 @@ def _suite_of_flags(episode: EpisodeFlags) -> GpuSuite:
 
 def _suite_of_training(trained: Mapping[str, Any]) -> GpuSuite:
     """Jobs as in training, on the first of its clusters."""
-    from trimtab.benchmark.gpu_scheduling.suites import GpuSuite, cluster_named
+    from trimtab.benchmark.gpu_scheduling.suites import GpuSuite
     from trimtab.core.errors import TrimtabError
     from trimtab.core.settings import load_settings
-    from trimtab.gpu_scheduling.workload.clusters import usual_load
+    from trimtab.gpu_scheduling.cluster import GpuType
+    from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
 
     if not trained.get("clusters") or "workload" not in trained:
         raise TrimtabError("its bundle does not say what it was trained on; give --policy and an episode")
@@ -64,9 +65,8 @@ def _suite_of_training(trained: Mapping[str, Any]) -> GpuSuite:
     workload = dict(trained["workload"])
     if workload.get("arrivals", "poisson") in ("poisson", "daily"):
         workload |= {"load": usual_load(name), "mean_gap_s": None}
-    return load_settings(
-        GpuSuite, None, {"workload": workload, "cluster": cluster_named(name).model_dump(mode="json")}
-    )
+    cluster = find_cluster(name, [GpuType(**one) for one in trained.get("gpu_types", ())])
+    return load_settings(GpuSuite, None, {"workload": workload, "cluster": cluster.model_dump(mode="json")})
 
 
 def _suite_of_simulation(run: Path, results: Mapping[str, Any]) -> GpuSuite:
@@ -97,7 +97,7 @@ def _scenario(run: Path, suite: GpuSuite, episode: EpisodeFlags) -> Scenario:
 
 
 def _as_simulated(suite: GpuSuite, seed: int) -> Workload:
-    from trimtab.benchmark.gpu_scheduling.suites import capacity_gpus
+    from trimtab.gpu_scheduling.workload.clusters import capacity_gpus
     from trimtab.gpu_scheduling.workload.presets import draw_workload
 
     return draw_workload(suite.workload, gpus=capacity_gpus(suite.cluster), seed=seed)
@@ -181,9 +181,11 @@ def _next_act(asked: Asked, simulator: Simulator, decision: int) -> int | None:
 
 def _say_if_compiling() -> None:
     """Rules are asked in plain Python here; only the engine that they answer to is compiled."""
+    from trimtab.gpu_scheduling.simulator.by_address import WITHOUT_COMPILER
     from trimtab.gpu_scheduling.simulator.compiling import cache_folder
+    from trimtab.gpu_scheduling.simulator.replay import engine
 
-    if next(cache_folder().rglob("replay.step-*.nbi"), None) is None:
+    if not WITHOUT_COMPILER and not any(cache_folder().rglob(f"*.{engine.__name__}-*.nbi")):
         remark("compiling the engine; this happens once and takes a few seconds")
 
 

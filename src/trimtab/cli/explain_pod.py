@@ -65,24 +65,29 @@ def _suite_of_flags(episode: EpisodeFlags) -> ServicesSuite:
 
 
 def _suite_of_training(trained: Mapping[str, Any]) -> ServiceSuite:
-    """Services as in training, of a middling size."""
+    """Services as in training, of a middling size; trace files keep their rates."""
     from trimtab.benchmark.pod_autoscaling.suites import ServicesSuite, UnseenSuite
     from trimtab.core.errors import TrimtabError
     from trimtab.core.settings import load_settings
+    from trimtab.pod_autoscaling.aware.services import Ground
+    from trimtab.pod_autoscaling.workload.presets import own_rate_of
 
     if "ground" not in trained or "deployment" not in trained:
         raise TrimtabError("its bundle does not say what it was trained on; give --policy and an episode")
-    ground = trained["ground"]
+    ground = Ground.model_validate(trained["ground"])
+    kept = ground.mean_rate is not None or any(own_rate_of(name) is not None for name in ground.traces)
     plain = {
-        "traces": ground["traces"],
-        "hours": ground["hours"],
-        "mean_cores": math.sqrt(ground["least_cores"] * ground["most_cores"]),
-        "start_factor": ground["start_factor"],
+        "traces": ground.traces,
+        "hours": ground.hours,
+        "mean_rate": ground.mean_rate,
+        "mean_cores": None if kept else math.sqrt(ground.least_cores * ground.most_cores),
+        "most_rate": ground.most_rate,
+        "start_factor": ground.start_factor,
         "deployment": trained["deployment"],
     }
-    if not ground["applications"]:
+    if not ground.applications:
         return load_settings(UnseenSuite, None, plain)
-    return load_settings(ServicesSuite, None, {**plain, "applications": ground["applications"]})
+    return load_settings(ServicesSuite, None, {**plain, "applications": ground.applications})
 
 
 def _scenario(run: Path, suite: ServiceSuite, episode: EpisodeFlags) -> Scenario:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from trimtab.cli.import_history import options_of
+from trimtab.cli.import_history import check_target, options_of
 from trimtab.cli.terminal import JsonFlag, Switch, print_json
 
 __all__ = ["fit_profile"]
@@ -50,15 +50,15 @@ def fit_profile(
     from trimtab.pod_autoscaling.history.service import reader_for
     from trimtab.pod_autoscaling.workload.applications import save_application
 
-    if not out.parent.is_dir():
-        raise HistoryError(f"{out}: the folder {out.parent} does not exist; make it first")
+    check_target(out, source)
     if out.suffix != ".toml":
         raise HistoryError(f"{out}: a profile is TOML; call it {out.with_suffix('.toml')}")
     reader = reader_for(source)
     history, read = reader(source, keep_going=keep_going, **options_of(source, reader, set or []))
     application, report = fit_application(history, name=name or out.stem, slo_ms=slo_ms, balancing=balancing)
-    if application.limit_problem:
-        raise HistoryError(f"{source}: {application.limit_problem}")
+    for problem in (*report.impossible, application.limit_problem):
+        if problem:
+            raise HistoryError(f"{source}: {problem}")
     save_application(application, out)
     if json:
         print_json(

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import difflib
-import inspect
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
 
 from trimtab.cli.terminal import JsonFlag, Switch, change_of, print_json
 
-__all__ = ["import_history", "options_of"]
+if TYPE_CHECKING:
+    from trimtab.gpu_scheduling.cluster import GpuType
+    from trimtab.gpu_scheduling.workload import Workload as GpuWorkload
+    from trimtab.rates.traces import RateTrace
+
+__all__ = ["check_target", "import_history", "options_of"]
+
+MACHINES = "machines.csv"
+"""What a table of machines is called in next steps."""
 
 
 def import_history(
@@ -43,18 +51,27 @@ def import_history(
     set:
         An option of the source, such as fill=interpolate; may be given several times.
     """
-    from trimtab.core.errors import HistoryError
-
     importer = _importer(source)
     options = options_of(source, importer, set or [])
-    if not out.parent.is_dir():
-        raise HistoryError(f"{out}: the folder {out.parent} does not exist; make it first")
+    check_target(out, path)
     made, report = importer(path, keep_going=keep_going, **options)
     facts, told = _save(made, out)
     if json:
         print_json({**facts, **report.as_dict()})
         return
     print("\n".join([*report.lines(), "", *told]))
+
+
+def check_target(out: Path, history: str) -> None:
+    """Refuse to write where no file can be, or over the history itself."""
+    from trimtab.core.errors import HistoryError
+
+    if not out.parent.is_dir():
+        raise HistoryError(f"{out}: the folder {out.parent} does not exist; make it first")
+    if out.is_dir():
+        raise HistoryError(f"{out}: is a folder; name a file to write in it")
+    if out.exists() and Path(history).exists() and out.samefile(history):
+        raise HistoryError(f"{out}: is the history itself; name another file to write")
 
 
 def _importer(source: str) -> Callable[..., Any]:
@@ -76,27 +93,34 @@ def _importer(source: str) -> Callable[..., Any]:
 
 
 def options_of(source: str, importer: Callable[..., Any], words: list[str]) -> dict[str, Any]:
-    """Options of ``--set name=value`` words; one that the importer does not have is refused."""
+    """Options of ``--set name=value`` words, each of the type that the importer's signature wants."""
     from trimtab.core.errors import SettingsError
+    from trimtab.core.settings import load_settings, settings_of_keywords
 
+    if not words:
+        return {}
     # What the verb itself gives, and what only tests and Python callers can.
-    hidden = ("keep_going", "sleep")
-    known = [
-        name
-        for name, parameter in inspect.signature(importer).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in hidden
-    ]
-    options = dict(map(change_of, words))
-    for name in options:
+    model = settings_of_keywords(importer, but=("keep_going", "sleep"))
+    known = model.model_fields
+    options: dict[str, Any] = {}
+    for word in words:
+        name, value = change_of(word)
         if name not in known:
             told = f"it has {', '.join(known)}" if known else "it has none"
             raise SettingsError(f"--set {name}: {source} has no such option; {told}")
-    return options
+        wanted = known[name].annotation
+        if str in (wanted, *get_args(wanted)) and not isinstance(value, str):
+            # The partition 42 is a name, not a number.
+            value = word.partition("=")[2].strip()
+        options[name] = value
+    checked = load_settings(model, None, options, given_as=lambda field: "--set")
+    return {name: getattr(checked, name) for name in options}
 
 
 def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     """Write what came of it; facts for JSON, and lines that say what to do next."""
     from trimtab.dag_scheduling.workload import Workload, save_workload
+    from trimtab.dag_scheduling.workload.presets import SHORTEST_STRETCH, stretch_jobs
     from trimtab.gpu_scheduling.workload import Workload as GpuWorkload
     from trimtab.gpu_scheduling.workload import save_workload as save_gpu_workload
     from trimtab.pod_autoscaling.application import Application
@@ -107,22 +131,21 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     if isinstance(made, Workload):
         save_workload(made, out)
         work_s = made.work_ms / 1000.0
-        return {"workload": str(out), "jobs": made.job_count}, [
+        lines = [
             f"{out}: {made.job_count:,} jobs, {made.task_count:,} tasks, {work_s:,.0f} executor-s",
             f"next: trimtab simulate dag --workload {out} --policy fair --draw gantt.png",
             f"      trimtab compare dag/batch --workload {out}    (batches drawn from these jobs)",
             f"      trimtab compare dag/batch --workload {out} --arrivals trace    (jobs as they came)",
         ]
+        is_long = stretch_jobs(made) >= SHORTEST_STRETCH
+        return {"workload": str(out), "jobs": made.job_count}, lines if is_long else lines[:-1]
     if isinstance(made, GpuWorkload):
         save_gpu_workload(made, out)
         days = (int(made.arrival_ms[-1]) - int(made.arrival_ms[0])) / 86_400_000
         return {"workload": str(out), "jobs": made.job_count, "days": days}, [
             f"{out}: {made.job_count:,} jobs in {days:.1f} days, at most {made.gpus.max():g} GPUs, "
             f"{made.gpu_ms.sum() / 3_600_000:,.0f} GPU-hours",
-            f"next: trimtab simulate gpu --workload {out} --cluster 64x8 --policy fifo --draw gpus.png",
-            f"      trimtab compare gpu/das-small --workload {out} --cluster 64x8    (streams of these jobs)",
-            f"      trimtab compare gpu/das-small --workload {out} --cluster 64x8 --arrivals trace    "
-            "(jobs as they came)",
+            *_gpu_steps(made, out),
         ]
     if isinstance(made, Job):
         save_job(made, out)
@@ -144,8 +167,70 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     return {"trace": str(out), "steps": len(made.rates), "days": days}, [
         f"{out}: {len(made.rates):,} steps of {made.step_s:g} s, {days:.1f} days, mean "
         f"{rate_told(made.rates.mean())} and at most {rate_told(made.rates.max())} per second",
-        f"next: trimtab simulate stream --trace {out} --load 0.5 --policy flink --draw day.png    "
-        "(as records, scaled to an embedded job; with --job my-job.json and no --load as they are)",
-        f"      trimtab compare stream/jobs --trace {out} --load 0.5",
-        f"      trimtab simulate pod --trace {out} --policy hpa --draw hour.png    (as requests)",
+        *_trace_steps(made, out),
     ]
+
+
+def _trace_steps(made: RateTrace, out: Path) -> list[str]:
+    """What to do next with a trace; streams are played in whole days, and judged by days of their own."""
+    from trimtab.rates.parts import LEAST_DAYS, whole_days
+
+    first, last = whole_days(made)
+    steps = [f"trimtab simulate pod --trace {out} --policy hpa --draw hour.png    (as requests)"]
+    if last - first >= LEAST_DAYS:
+        steps.insert(0, f"trimtab compare stream/jobs --trace {out} --load 0.5")
+    if last > first:
+        steps.insert(
+            0,
+            f"trimtab simulate stream --trace {out} --load 0.5 --policy flink --draw day.png    "
+            "(as records, scaled to an embedded job; with --job my-job.json and no --load as they are)",
+        )
+    if last - first < LEAST_DAYS:
+        steps.append(
+            f"({last - first} whole days, from midnight to midnight: `simulate stream` needs 1, "
+            f"`compare stream/jobs` {LEAST_DAYS})"
+        )
+    return [f"next: {steps[0]}", *(f"      {step}" for step in steps[1:])]
+
+
+def _gpu_steps(made: GpuWorkload, out: Path) -> list[str]:
+    """What to do next with training jobs, on machines that have the GPU models they ask for."""
+    from trimtab.core.settings import toml_value
+    from trimtab.gpu_scheduling.cluster import TYPES, GpuType
+    from trimtab.gpu_scheduling.workload.clusters import TRACE_TYPES
+
+    asked = [name for bit, name in enumerate(made.type_names) if (made.allowed_types >> bit & 1).any()]
+    known = {one.name for one in (*TYPES, *TRACE_TYPES)}
+    unknown = [GpuType(name=name) for name in asked if name not in known]
+    cluster = _cluster_for(made, asked, unknown)
+    steps, simulate, compare = list[str](), f"--cluster {cluster}", f"--cluster {cluster}"
+    if cluster == MACHINES:
+        models = f"; jobs ask for {', '.join(asked)}" if asked else ""
+        steps.append(f"list your machines in {MACHINES}, with columns machine,gpus,gpu_type{models}")
+    if unknown:
+        types = toml_value([one.model_dump() for one in unknown])
+        declared = shlex.quote(f"gpu_types = {types}")
+        steps.append(f"echo {declared} > gpus.toml    (put in their speeds beside a V100's, their prices)")
+        simulate += " --settings gpus.toml"
+        compare += f" --set {shlex.quote(f'cluster.gpu_types={types}')}"
+    steps += [
+        f"trimtab simulate gpu --workload {out} {simulate} --policy fifo --draw gpus.png",
+        f"trimtab compare gpu/das-small --workload {out} {compare}    (streams of these jobs)",
+        f"trimtab compare gpu/das-small --workload {out} {compare} --arrivals trace    (jobs as they came)",
+    ]
+    return [f"next: {steps[0]}", *(f"      {step}" for step in steps[1:])]
+
+
+def _cluster_for(made: GpuWorkload, models: Sequence[str], unknown: Sequence[GpuType]) -> str:
+    """64 equal machines that can run all jobs but those larger than all of them, or else a table."""
+    from trimtab.gpu_scheduling.simulator.tables import misfits
+    from trimtab.gpu_scheduling.workload.clusters import find_cluster
+
+    gpus = max(8, int(made.gpu_milli.max()) // 1000)
+    if gpus <= 64:
+        for name in (f"64x{gpus}", *(f"64x{gpus}x{model}" for model in models)):
+            cluster = find_cluster(name, unknown)
+            total = cluster.machine_table.gpus.sum()
+            if (made.gpus[misfits(made, cluster)] > total).all():
+                return name
+    return MACHINES

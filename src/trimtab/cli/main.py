@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import difflib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, get_args
 
 __all__ = ["VERBS", "main"]
 
@@ -55,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in VERBS:
         return _fail(_unknown_verb(words[0]), USER_ERROR)
     try:
-        return _run(words) or 0
+        with _told_to_end():
+            return _run(words) or 0
     except KeyboardInterrupt:
         if debug:
             raise
@@ -70,8 +75,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _explain(error)
 
 
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """Whoever is told to end (by a scheduler of jobs, say) stops as one who is interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _run(words: Sequence[str]) -> int | None:
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     app = App(
         name="trimtab",
@@ -79,11 +97,27 @@ def _run(words: Sequence[str]) -> int | None:
         version_flags=[],
         result_action="return_value",
         suppress_keyboard_interrupt=False,
+        default_parameter=Parameter(converter=_read),
     )
     target, _ = VERBS[words[0]]
     app.command(target, name=words[0])
     answer = app(words, exit_on_error=False, print_error=False)
     return answer if isinstance(answer, int) else None
+
+
+def _read(kind: Any, tokens: Sequence[Any]) -> Any:
+    """Read a flag as cyclopts does, but refuse fractions for whole numbers, which it rounds."""
+    from cyclopts import convert
+
+    from trimtab.core.errors import SettingsError
+
+    if int in (kind, *get_args(kind)):
+        for token in tokens:
+            whole, _, rest = token.value.partition(".")
+            if rest.strip("0_"):
+                flag = token.keyword or "that"
+                raise SettingsError(f"{flag} {token.value}: give a whole number, such as {whole or 0}")
+    return convert(kind, tokens)
 
 
 def _explain(error: Exception) -> int:

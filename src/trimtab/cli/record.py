@@ -44,8 +44,8 @@ def record(
     logs = record_tpch(
         folder,
         scale_factors=_numbers(scale_factors, "scale-factors", smallest=0.001),
-        executors=[int(n) for n in _numbers(executors, "executors", smallest=1)],
-        queries=[int(n) for n in _numbers(queries, "queries", smallest=1)] or QUERY_NUMBERS,
+        executors=_whole_numbers(executors, "executors"),
+        queries=_whole_numbers(queries, "queries") or QUERY_NUMBERS,
         report=remark,
     )
     target = out or folder / "profile.json.gz"
@@ -56,6 +56,16 @@ def record(
         return
     print(f"{target}: {len(profile['jobs'])} jobs; event logs in {logs}")
     print(f"next: trimtab import wave-profile {target} --out {what}.workload")
+
+
+def _whole_numbers(text: str, flag: str) -> list[int]:
+    from trimtab.core.errors import SettingsError
+
+    numbers = _numbers(text, flag, smallest=1)
+    broken = next((number for number in numbers if number != int(number)), None)
+    if broken is not None:
+        raise SettingsError(f"--{flag} {text}: {broken:g} is not a whole number; write --{flag} 1,2,4, say")
+    return [int(number) for number in numbers]
 
 
 def _numbers(text: str, flag: str, *, smallest: float) -> list[float]:

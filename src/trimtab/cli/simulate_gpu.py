@@ -28,11 +28,11 @@ def simulate_gpu(
     policy: str, flags: EpisodeFlags, draw: Path | None, out: Path | None, *, json: bool
 ) -> None:
     """Play one workload to the end and tell how its jobs fared."""
-    from trimtab.benchmark.gpu_scheduling.suites import capacity_gpus
     from trimtab.benchmark.gpu_scheduling.wing import GPU
     from trimtab.core.run_folder import RunFolder
     from trimtab.gpu_scheduling.policies import make_policy
     from trimtab.gpu_scheduling.simulator.simulator import simulate
+    from trimtab.gpu_scheduling.workload.clusters import capacity_gpus
     from trimtab.gpu_scheduling.workload.presets import draw_workload
 
     made, seed = make_policy(policy), flags.number()
@@ -84,18 +84,18 @@ def jobs_digest(jobs: Workload) -> str:
 
 def cluster_of(flags: EpisodeFlags) -> Cluster:
     """Flags over the file over the named cluster; a tiny workload brings its own."""
-    from trimtab.benchmark.gpu_scheduling.suites import cluster_named
     from trimtab.core.settings import load_settings
     from trimtab.gpu_scheduling.cluster import Cluster
+    from trimtab.gpu_scheduling.workload.clusters import find_cluster
 
-    named = cluster_named(_cluster_name(flags))
+    in_file = Cluster() if flags.settings is None else load_settings(Cluster, flags.settings)
+    named = find_cluster(_cluster_name(flags), in_file.gpu_types)
     given = ("information", "round_s", "noise", "drift")
-    changes = {name: getattr(flags, name) for name in given if getattr(flags, name) is not None}
-    laid: dict[str, Any] = {**named.model_dump(exclude_defaults=True), **changes}
-    if flags.settings is not None:
-        # A file lies beneath flags and above a name.
-        in_file = load_settings(Cluster, flags.settings).model_dump(exclude_unset=True)
-        laid = {**laid, **in_file, **changes}
+    laid: dict[str, Any] = {
+        **named.model_dump(exclude_defaults=True),
+        **in_file.model_dump(include=in_file.model_fields_set - {"gpu_types"}),
+        **{name: getattr(flags, name) for name in given if getattr(flags, name) is not None},
+    }
     return load_settings(Cluster, None, laid)
 
 
@@ -111,22 +111,19 @@ def workload_of(flags: EpisodeFlags, cluster: Cluster) -> WorkloadSettings:
     from trimtab.core.settings import load_settings
     from trimtab.gpu_scheduling.workload import Workload
     from trimtab.gpu_scheduling.workload.clusters import usual_load
-    from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, find_source
+    from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, all_that_fit, find_source
 
     name, jobs, arrivals, load = flags.workload or USUAL_WORKLOAD, flags.jobs, flags.arrivals, flags.load
     source = find_source(name)
-    told: dict[str, Any] = {"most_gpus": flags.most_gpus, "shortest_s": flags.shortest_s}
     paced = load is not None or flags.mean_gap_s is not None
     if isinstance(source, Workload):
         if arrivals is None:
             arrivals = "poisson" if paced else "trace"
         if jobs is None and arrivals == "trace":
             jobs = source.job_count
-        whole = int(cluster.machine_table.gpus.sum())
-        told = {"most_gpus": flags.most_gpus or whole, "shortest_s": flags.shortest_s or 0.0}
     if arrivals in (None, "poisson", "daily") and not paced:
         load = usual_load(_cluster_name(flags))
-    return load_settings(
+    asked = load_settings(
         WorkloadSettings,
         None,
         {
@@ -135,9 +132,11 @@ def workload_of(flags: EpisodeFlags, cluster: Cluster) -> WorkloadSettings:
             "arrivals": arrivals,
             "load": load,
             "mean_gap_s": flags.mean_gap_s,
-            **told,
+            "most_gpus": flags.most_gpus,
+            "shortest_s": flags.shortest_s,
         },
     )
+    return all_that_fit(asked, cluster)
 
 
 def _draw(episode: Episode, path: Path, workload: str) -> None:
@@ -173,6 +172,7 @@ def _print(
 ) -> None:
     from trimtab.benchmark.gpu_scheduling.wing import TIERS
     from trimtab.gpu_scheduling.episode import METRICS
+    from trimtab.gpu_scheduling.workload.presets import left_out_words
 
     print(
         f"{episode.policy}: {jobs.job_count:,} {asked.name} jobs on {len(episode.machine_names):,} machines "
@@ -181,10 +181,7 @@ def _print(
     )
     left_out = jobs.provenance.settings.get(LEFT_OUT)
     if left_out:
-        print(
-            f"{left_out:,} jobs with more than {asked.most_gpus} GPUs or shorter than {asked.shortest_s:g} s "
-            "are left out"
-        )
+        print(f"{left_out:,} {left_out_words(asked)}")
     print()
     rows = [[name, f"{value:,.3f}", METRICS[name]] for name, value in episode.metrics().items()]
     print(table_of(["measure", "value", "meaning"], rows))

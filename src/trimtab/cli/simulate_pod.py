@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trimtab.pod_autoscaling.application import Application
     from trimtab.pod_autoscaling.deployment import Deployment
     from trimtab.pod_autoscaling.episode import Episode
-    from trimtab.pod_autoscaling.guarding import Acted, GuardedPolicy
+    from trimtab.pod_autoscaling.guarding import GuardedPolicy
     from trimtab.pod_autoscaling.problem import PodPolicy
     from trimtab.pod_autoscaling.workload.presets import TraceSettings
 
@@ -40,19 +40,21 @@ def simulate_pod(
     json: bool,
 ) -> None:
     """Play one service for some hours and tell how its requests fared."""
-    from trimtab.benchmark.pod_autoscaling.wing import POD
+    from trimtab.benchmark.pod_autoscaling.wing import POD, arriving_told
     from trimtab.core.run_folder import RunFolder
     from trimtab.pod_autoscaling.policies import make_policy
     from trimtab.pod_autoscaling.workload.applications import make_application
+    from trimtab.pod_autoscaling.workload.presets import mean_rate_of
 
     made: PodPolicy = make_policy(policy)
-    watching = _guarded(made, guard, beside)
     application, seed = make_application(flags.app or USUAL_APPLICATION), flags.number()
+    watching = _guarded(made, guard, beside, seed)
     deployment, arriving = deployment_of(flags), _arriving(flags)
     say_if_compiling(POD, [policy])
     acting = made if watching is None else watching
     episode = _played(acting, application, arriving, deployment, seed, start_factor_of(flags))
-    acted = [] if watching is None else watching.acted
+    if not episode.arrived.any():
+        remark(f"nothing arrives in the first {arriving.hours:g} h of {arriving.name}; raise --hours")
     content = {
         "policy": episode.policy,
         "seed": seed,
@@ -61,26 +63,27 @@ def simulate_pod(
         "deployment": deployment.model_dump(mode="json"),
         "intervals": len(episode.rewards),
         "requests": int(episode.arrived.sum()),
+        "mean_rate": mean_rate_of(arriving, application),
         "limit_s": episode.slo_s,
         "metrics": {name: _known(value) for name, value in episode.metrics().items()},
         "guard": None
         if watching is None
-        else {"mode": guard, "beside": beside or USUAL_BESIDE, **_guard_content(acted)},
+        else {"mode": guard, "beside": beside or USUAL_BESIDE, **_guard_content(watching)},
         "picture": None if draw is None else str(draw),
         "run_folder": None if out is None else str(out),
     }
     if draw is not None:
-        _draw(episode, acted, draw, arriving.name)
+        _draw(episode, watching, draw, arriving.name)
     if out is not None:
         folder = RunFolder.create(out, clock=now)
         folder.write_json("results.json", content)
         for name in PICTURES:
-            _draw(episode, acted, folder.path / name, arriving.name)
+            _draw(episode, watching, folder.path / name, arriving.name)
         remark(f"results in {folder.path}")
     if json:
         print_json(content)
         return
-    _print(episode, acted, arriving.name, draw)
+    _print(episode, watching, f"{arriving.name} with {arriving_told(arriving, application)}", draw)
 
 
 def deployment_of(flags: EpisodeFlags) -> Deployment:
@@ -148,7 +151,8 @@ def _played(
     return episode
 
 
-def _guarded(policy: PodPolicy, mode: str | None, beside: str | None) -> GuardedPolicy | None:
+def _guarded(policy: PodPolicy, mode: str | None, beside: str | None, seed: int) -> GuardedPolicy | None:
+    """The policy behind a guard, whose canary's turns are drawn by the seed as all luck is."""
     from trimtab.core.errors import SettingsError
     from trimtab.pod_autoscaling.guarding import GuardedPolicy
     from trimtab.pod_autoscaling.policies import make_policy
@@ -159,29 +163,40 @@ def _guarded(policy: PodPolicy, mode: str | None, beside: str | None) -> Guarded
                 f"--beside {beside}: without --guard nothing stands beside; add --guard active"
             )
         return None
-    return GuardedPolicy(policy, make_policy(beside or USUAL_BESIDE), mode=mode)
+    return GuardedPolicy(policy, make_policy(beside or USUAL_BESIDE), mode=mode, canary={"seed": seed})
 
 
-def _guard_content(acted: Sequence[Acted]) -> dict[str, Any]:
-    """In how many intervals who acted, by reason; and what the policy raised."""
-    from trimtab.pod_autoscaling.guarding import WORDS, counts_of
+def _guard_content(watching: GuardedPolicy) -> dict[str, Any]:
+    """In how many intervals who acted, by reason; the slots of a canary; and what the policy raised."""
+    from trimtab.pod_autoscaling.guarding import WORDS, counts_of, turns_of
 
     acting: dict[str, dict[str, int]] = {}
-    for (who, why), count in sorted(counts_of(acted).items()):
+    for (who, why), count in sorted(counts_of(watching.acted).items()):
         acting.setdefault(who.name.lower(), {})[WORDS[why]] = count
-    return {"acting": acting, "raised": dict(Counter(one.raised for one in acted if one.raised))}
+    raised = dict(Counter(one.raised for one in watching.acted if one.raised))
+    if watching.canary is None:
+        return {"acting": acting, "raised": raised}
+    turns, slots = turns_of(watching.acted, watching.canary)
+    return {"acting": acting, "raised": raised, "canary_slots": turns, "slots": slots}
 
 
-def _guard_lines(acted: Sequence[Acted]) -> list[str]:
+def _guard_lines(watching: GuardedPolicy | None, interval_s: float) -> list[str]:
     """The same in words."""
-    if not acted:
+    if watching is None:
         return []
-    content = _guard_content(acted)
+    content = _guard_content(watching)
     told = [
         f"{WHO[who]} in {sum(reasons.values()):,} ({', '.join(f'{why} {n:,}' for why, n in reasons.items())})"
         for who, reasons in content["acting"].items()
     ]
-    lines = [f"who acted, of {len(acted):,} intervals: {'; '.join(told)}"]
+    lines = [f"who acted, of {len(watching.acted):,} intervals: {'; '.join(told)}"]
+    if watching.canary is not None:
+        minutes = watching.canary.slot_ticks * interval_s / 60
+        never = "" if content["canary_slots"] else "; for a turn of it, raise --hours or take another --seed"
+        lines.append(
+            f"canary: {content['canary_slots']} of {content['slots']} slots of {minutes:g} minutes were the "
+            f"policy's; each is with a chance of {100 * watching.canary.share:g} %, by the seed{never}"
+        )
     return lines + [f"the policy raised {error}, {n:,} times" for error, n in content["raised"].items()]
 
 
@@ -190,11 +205,11 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _draw(episode: Episode, acted: Sequence[Acted], path: Path, trace: str) -> None:
+def _draw(episode: Episode, watching: GuardedPolicy | None, path: Path, trace: str) -> None:
     if path.suffix.lower() != ".html":
         from trimtab.pod_autoscaling.drawing import changes_of, draw_episodes, guard_marks
 
-        marks = [*changes_of(episode), *(guard_marks(episode, acted) if acted else [])]
+        marks = [*changes_of(episode), *(guard_marks(episode, watching.acted) if watching else [])]
         draw_episodes([episode], path, marks=lambda episode: marks)
         return
     from trimtab.benchmark.pod_autoscaling.wing import POD
@@ -215,13 +230,14 @@ def _draw(episode: Episode, acted: Sequence[Acted], path: Path, trace: str) -> N
         ),
         sections=POD.sections([episode]),
         facts=POD.facts([episode]),
-        notes=_guard_lines(acted),
+        notes=_guard_lines(watching, episode.interval_s),
         command=command_line(),
         provenance={"Service": episode.application, "Trace": trace},
     )
 
 
-def _print(episode: Episode, acted: Sequence[Acted], trace: str, draw: Path | None) -> None:
+def _print(episode: Episode, watching: GuardedPolicy | None, trace: str, draw: Path | None) -> None:
+    from trimtab.benchmark.numbers import NOTHING
     from trimtab.pod_autoscaling.episode import METRICS
 
     hours = len(episode.rewards) * episode.interval_s / 3600
@@ -230,9 +246,12 @@ def _print(episode: Episode, acted: Sequence[Acted], trace: str, draw: Path | No
         f"{int(episode.arrived.sum()):,} requests, {len(episode.rewards):,} decisions; "
         f"p99 limit {1000 * episode.slo_s:,.0f} ms\n"
     )
-    rows = [[name, f"{value:,.4f}", METRICS[name]] for name, value in episode.metrics().items()]
+    rows = [
+        [name, f"{value:,.4f}" if math.isfinite(value) else NOTHING, METRICS[name]]
+        for name, value in episode.metrics().items()
+    ]
     print(table_of(["measure", "value", "meaning"], rows))
-    if acted:
-        print("\n" + "\n".join(_guard_lines(acted)))
+    if watching is not None:
+        print("\n" + "\n".join(_guard_lines(watching, episode.interval_s)))
     if draw is not None:
         print(f"\npicture: {draw}")

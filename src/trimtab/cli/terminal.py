@@ -7,18 +7,20 @@ import os
 import shlex
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 if TYPE_CHECKING:
     from trimtab.benchmark.suite import Wing
 
 __all__ = [
     "JsonFlag",
+    "Processes",
     "Switch",
     "change_of",
     "command_line",
@@ -26,6 +28,7 @@ __all__ = [
     "now",
     "print_json",
     "progress_bar",
+    "refuse_said_twice",
     "remark",
     "say_if_compiling",
     "split_policies",
@@ -36,10 +39,10 @@ __all__ = [
 Switch = Annotated[bool, Parameter(negative=())]
 """A flag without a ``--no-`` twin."""
 
-JsonFlag = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, nothing else.")]
+Processes = Annotated[int | None, Parameter(validator=Number(gte=1))]
+"""How many of them work at once; None: one per core."""
 
-# A pipe has no width; tables are then as wide as they like.
-WIDE = 160
+JsonFlag = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, nothing else.")]
 
 
 def print_json(content: Any) -> None:
@@ -52,10 +55,10 @@ def remark(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def terminal_width() -> int:
-    """Columns to print in."""
+def terminal_width() -> int | None:
+    """Columns to print in; None: a pipe, where lines are as long as they like."""
     if not sys.stdout.isatty():
-        return WIDE
+        return None
     return os.get_terminal_size(sys.stdout.fileno()).columns
 
 
@@ -104,6 +107,19 @@ def change_of(word: str) -> tuple[str, Any]:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return name.strip(), value.strip()
+
+
+def refuse_said_twice(flags: Mapping[str, str], words: Sequence[str]) -> None:
+    """Refuse a ``--set`` of a field that has a flag too, which was given: one of them would go unheard.
+
+    `flags` are those that were given, by the field that they set.
+    """
+    from trimtab.core.errors import SettingsError
+
+    for word in words:
+        flag = flags.get(change_of(word)[0])
+        if flag is not None:
+            raise SettingsError(f"{flag} and --set {word} set the same field; give one of the two")
 
 
 def say_if_compiling(wing: Wing, policies: Sequence[str]) -> None:

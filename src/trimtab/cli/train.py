@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,12 +19,13 @@ from trimtab.cli.terminal import (
     command_line,
     now,
     print_json,
+    refuse_said_twice,
     remark,
     table_of,
 )
 
 if TYPE_CHECKING:
-    from trimtab.cli.trainers import Trainer
+    from trimtab.cli.trainers import Families, Trainer
     from trimtab.core.bundle import Bundle
     from trimtab.learning.training import Progress
 
@@ -47,6 +47,7 @@ def train(
     *,
     preset: str | None = None,
     workload: str | None = None,
+    cluster: str | None = None,
     job: str | None = None,
     app: str | None = None,
     trace: str | None = None,
@@ -72,6 +73,9 @@ def train(
         pod: aware; gpu: das-gang).
     workload:
         dag, gpu: name or workload file to train on instead of the preset's.
+    cluster:
+        gpu: clusters to practise on instead of the preset's: names, machines x GPUs such as 64x8, or CSVs of
+        machines, separated by commas.
     job:
         stream: jobs to train on, by name or file, separated by commas.
     app:
@@ -79,7 +83,7 @@ def train(
     trace:
         stream, pod: name or trace file of what arrives.
     mean_rate:
-        stream: records per second on average (default: a trace file keeps its rates).
+        stream, pod: records or requests per second on average (default: a trace file keeps its rates).
     out:
         Run folder to make (default: runs/PRESET, then runs/PRESET-2, ...).
     resume:
@@ -95,22 +99,24 @@ def train(
     presets:
         List the presets and stop.
     """
-    _need_jax()
-    from trimtab.cli.trainers import trainer_of
+    from trimtab.cli.trainers import presets_of, trainer_of
 
-    trainer = trainer_of(wing, preset=preset, resume=resume)
     if presets:
-        _list_presets(trainer, json)
+        _list_presets(presets_of(wing), json)
         return
+    _need_jax()
+    trainer = trainer_of(wing, preset=preset, resume=resume)
     rate = None if mean_rate is None else str(mean_rate)
-    grounds = {"workload": workload, "job": job, "app": app, "trace": trace, "mean-rate": rate}
+    grounds = {"workload": workload, "cluster": cluster, "job": job, "app": app, "trace": trace}
+    grounds["mean-rate"] = rate
     numbers = {"minutes": minutes, "seed": seed}
     asked = _settings(trainer, preset, resume, grounds, numbers, set or [])
     folder = resume or out or _next_folder(Path(preset or trainer.usual_preset).stem)
     _refuse(trainer, asked, folder, resume=resume, out=out, start_from=start_from)
     start = _start(trainer, start_from)
-    bundle = _train(trainer, asked, folder, start, resume=resume is not None, quiet=json)
-    _tell(trainer, asked, folder, bundle, json=json)
+    kept = None if resume is None else _finished(trainer, asked, folder, quiet=json)
+    bundle = kept or _train(trainer, asked, folder, start, resume=resume is not None, quiet=json)
+    _tell(trainer, asked, folder, bundle, anew=kept is None, json=json)
 
 
 def _need_jax() -> None:
@@ -118,11 +124,13 @@ def _need_jax() -> None:
 
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
     if missing:
-        raise TrimtabError(f"training needs {' and '.join(missing)}; pip install 'trimtab[train]'")
+        raise TrimtabError(
+            f"training needs {' and '.join(missing)}; in the checkout of trimtab, pip install '.[train]'"
+        )
 
 
-def _list_presets(trainer: Trainer, json: bool) -> None:
-    rows = [[name, trainer.presets.sentence(name)] for name in trainer.presets.names()]
+def _list_presets(presets: Families, json: bool) -> None:
+    rows = [[name, presets.sentence(name)] for name in presets.names()]
     if json:
         print_json([{"name": name, "description": text} for name, text in rows])
         return
@@ -166,13 +174,17 @@ def _settings(
             field = trainer.seed_field if flag == "seed" else f"training.{flag}"
             _put(plain, field, value, f"--{flag} {value}")
             written[field] = f"--{flag} {value}"
+    refuse_said_twice(written, words)
     for word in words:
         name, value = change_of(word)
         _put(plain, name, value, f"--set {word}")
         written[name] = f"--set {word}"
     asked = load_settings(trainer.settings, None, plain, given_as=lambda field: _flag_of(field, written))
+    if kept is None:
+        asked = trainer.fitted(asked, base, written)
     if begun is not None and resume is not None:
         _refuse_other_settings(resume, begun, asked)
+        asked = _with_its_files(resume, asked)
     return asked
 
 
@@ -217,12 +229,22 @@ def _begun(trainer: Trainer, run: Path) -> Any:
     from trimtab.core.run_folder import RunFolder
     from trimtab.core.settings import load_settings
 
-    RunFolder.open(run, clock=now)
+    folder = RunFolder.open(run, clock=now)
     if not (run / trainer.asked_for).is_file():
         raise TrimtabError(
             f"{run}: no training of {trainer.wing} to go on with (no {trainer.asked_for}); start a new run"
         )
-    return load_settings(trainer.settings, run / trainer.asked_for)
+    with folder.alone():
+        return load_settings(trainer.settings, run / trainer.asked_for)
+
+
+def _with_its_files(run: Path, asked: Any) -> Any:
+    """The settings of a run with the files it began with, wherever they lie from here."""
+    from trimtab.core.named_files import refuse_changed_files, with_names
+    from trimtab.core.run_folder import RunFolder
+
+    places = refuse_changed_files(RunFolder.open(run, clock=now))
+    return type(asked).model_validate(with_names(asked.model_dump(mode="json"), places))
 
 
 def _refuse_other_settings(run: Path, begun: Any, asked: Any) -> None:
@@ -290,9 +312,9 @@ def _start(trainer: Trainer, text: str | None) -> Bundle | None:
 def _train(
     trainer: Trainer, asked: Any, folder: Path, start: Bundle | None, *, resume: bool, quiet: bool
 ) -> Path:
-    if resume and (kept := _finished(trainer, asked, folder, quiet=quiet)) is not None:
-        return kept
     if not quiet:
+        if left_out := trainer.left_out(asked):
+            remark(left_out)
         remark("compiling the engine and the network; this takes a minute or two")
         if getattr(asked, "lessons", 0) and not asked.lessons_from and not resume:
             rounds = f" in each of {asked.lessons_rounds} rounds" if asked.lessons_rounds > 1 else ""
@@ -301,7 +323,7 @@ def _train(
                 "hours and shows nothing; later runs can share them"
             )
     try:
-        with _told_to_end(), _training_bar(asked, quiet=quiet) as show:
+        with _training_bar(asked, quiet=quiet) as show:
             return trainer.train(
                 asked, folder, name=folder.name, clock=now, progress=show, resume=resume, start=start
             )
@@ -313,16 +335,6 @@ def _train(
         elif Path(f"{folder}-lessons").exists():
             remark(f"whole rounds of lessons are kept; go on with the same command and --out {folder}")
         raise
-
-
-@contextmanager
-def _told_to_end() -> Iterator[None]:
-    """Whoever is told to end (by a scheduler, say) stops as one who is interrupted."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _keep_best(trainer: Trainer, folder: Path) -> None:
@@ -390,19 +402,21 @@ def _training_bar(asked: Any, *, quiet: bool) -> Iterator[Progress]:
 # --- what came of it -------------------------------------------------------------------------------
 
 
-def _tell(trainer: Trainer, asked: Any, folder: Path, bundle: Path, *, json: bool) -> None:
+def _tell(trainer: Trainer, asked: Any, folder: Path, bundle: Path, *, anew: bool, json: bool) -> None:
+    """Say where the policy is and how good; a report of what was there before stays as it is."""
     from trimtab.benchmark.report.training import write_training_report
     from trimtab.core.bundle import load_bundle
     from trimtab.core.run_folder import RunFolder
 
     run = RunFolder.open(folder, clock=now)
-    done = len(run.read_metrics())
+    done = int(run.read_metrics()[-1]["iteration"])
     finished = done == asked.training.total_iterations
     made = load_bundle(bundle)
     score = float(made.manifest["scores"][trainer.score_name])
     at_iteration = int(made.manifest["scores"]["at iteration"])
     report = folder / "report.html"
-    write_training_report(report, run.read_metrics(), name=folder.name, command=command_line())
+    if anew or not report.is_file():
+        write_training_report(report, run.read_metrics(), name=folder.name, command=command_line())
     judge = trainer.judge(asked, folder)
     if json:
         print_json(

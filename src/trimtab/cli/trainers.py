@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from trimtab.core.settings import Presets
     from trimtab.dag_scheduling.decima.task import CourseSettings
 
-__all__ = ["Trainer", "trainer_of"]
+__all__ = ["Trainer", "presets_of", "trainer_of"]
+
+PRESET_FOLDERS = {
+    "dag": ("trimtab.dag_scheduling.decima", ("presets", "compact_presets")),
+    "stream": ("trimtab.stream_autoscaling.sure", ("presets", "compact_presets")),
+    "pod": ("trimtab.pod_autoscaling.aware", ("presets",)),
+    "gpu": ("trimtab.gpu_scheduling.das", ("presets", "network_presets")),
+}
+"""Where the presets of each wing lie, so that they can be listed without what training needs."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,10 @@ class Trainer:
     seed_field: str = "training.seed"
     lessons_words: str = "lessons"
     """What is collected before training, where anything is."""
+    fitted: Callable[[Any, Any, Collection[str]], Any] = lambda asked, preset, written: asked
+    """Settings that follow from others, unless the preset or a flag sets them."""
+    left_out: Callable[[Any], str] = lambda asked: ""
+    """What is not trained on though it is there, in a line."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +103,18 @@ class Asked(NamedTuple):
         if preset is None or not preset.endswith(".toml"):
             return preset in self.presets.names()
         try:
-            fields = set(tomllib.loads(Path(preset).read_text(encoding="utf-8")))
+            fields = set(tomllib.loads(Path(preset).read_text(encoding="utf-8-sig")))
         except (OSError, ValueError):
             return False  # what is wrong with the file is told where settings are read
         return bool(fields & (set(self.settings.model_fields) - set(otherwise.model_fields)))
+
+
+def presets_of(wing: str) -> Families:
+    """The presets of a wing, to be listed."""
+    from trimtab.core.settings import Presets, Settings
+
+    package, folders = PRESET_FOLDERS[wing.partition("_")[0]]
+    return Families(tuple(Presets(package, Settings, folder) for folder in folders))
 
 
 def trainer_of(wing: str, *, preset: str | None = None, resume: Path | None = None) -> Trainer:
@@ -151,7 +171,7 @@ def _dag_compact() -> Trainer:
         score_words="of its rule's cost on validation workloads",
         flags=("workload",),
         put_flags=_put_workload,
-        check=compact_task.check_settings,
+        check=_check_compact_dag,
         train=COMPACT.train,
         save_bundle_of_run=COMPACT.save_bundle_of_run,
         find_bundle=find_bundle,
@@ -178,12 +198,25 @@ def _put_workload(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, 
 
 def _check_dag(asked: Any) -> None:
     from trimtab.dag_scheduling.decima.training import check_settings
-    from trimtab.dag_scheduling.workload.presets import find_source
 
     asked.training.check_batch(asked.environments * asked.lanes)
-    for course in asked.courses:
-        find_source(course.workload.name)
+    _draw_courses(asked)
     check_settings(asked)
+
+
+def _check_compact_dag(asked: Any) -> None:
+    from trimtab.dag_scheduling.decima.compact_task import check_settings
+
+    check_settings(asked)
+    _draw_courses(asked)
+
+
+def _draw_courses(asked: Any) -> None:
+    """One episode of each, as training draws them: a file may be too short."""
+    from trimtab.dag_scheduling.workload.presets import draw_workload
+
+    for course in asked.courses:
+        draw_workload(course.workload, executors=course.cluster.executors, seed=0, part="training")
 
 
 RIVALS = "fair,weighted-fair:tuned,capped-srpt-local:tuned"
@@ -344,7 +377,7 @@ def _pod() -> Trainer:
         asked_for=training.ASKED_FOR,
         score_name=training.SCORE,
         score_words="of its rule's cost on validation services",
-        flags=("app", "trace"),
+        flags=("app", "trace", "mean-rate"),
         put_flags=_put_app_and_trace,
         check=_check_pod,
         train=training.train_aware,
@@ -361,6 +394,9 @@ def _put_app_and_trace(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[
         if flag in flags:
             plain["ground"][field] = [name.strip() for name in flags[flag].split(",") if name.strip()]
             written[f"ground.{field}"] = f"--{flag} {shlex.quote(flags[flag])}"
+    if "mean-rate" in flags:
+        plain["ground"]["mean_rate"] = float(flags["mean-rate"])
+        written["ground.mean_rate"] = f"--mean-rate {flags['mean-rate']}"
     return written
 
 
@@ -372,12 +408,17 @@ def _check_pod(asked: Any) -> None:
 
 def _judge_pod(asked: Any, folder: Path) -> list[str]:
     """Named services against the rules that were tuned for them, or services that nobody has seen."""
-    rivals = "hpa:target=70,hpa-vpa,mpc,multi"
-    if not asked.ground.applications:
-        return [shlex.join(["trimtab", "compare", "pod/unseen", "--policies", f"{rivals},{folder}"])]
-    words = ["trimtab", "compare", "pod/services", "--app", ",".join(asked.ground.applications)]
-    words += ["--trace", ",".join(asked.ground.traces), "--policies", f"{rivals},{folder}"]
-    return [shlex.join(words)]
+    from trimtab.pod_autoscaling.workload.presets import own_rate_of
+
+    ground = asked.ground
+    words = ["trimtab", "compare", "pod/services" if ground.applications else "pod/unseen"]
+    if ground.applications:
+        words += ["--app", ",".join(ground.applications)]
+    if ground.applications or any(own_rate_of(name) is not None for name in ground.traces):
+        words += ["--trace", ",".join(ground.traces)]
+    if ground.mean_rate is not None:
+        words += ["--mean-rate", f"{ground.mean_rate:g}"]
+    return [shlex.join([*words, "--policies", f"hpa:target=70,hpa-vpa,mpc,multi,{folder}"])]
 
 
 # --- GPU scheduling --------------------------------------------------------------------------------
@@ -396,13 +437,15 @@ def _gpu() -> Trainer:
         asked_for=DAS.asked_for,
         score_name=DAS.score,
         score_words="of its rule's completion time and fee on validation workloads",
-        flags=("workload",),
+        flags=("workload", "cluster"),
         put_flags=_put_jobs,
         check=task.check_settings,
         train=DAS.train,
         save_bundle_of_run=DAS.save_bundle_of_run,
         find_bundle=find_bundle,
         judge=_judge_gpu,
+        fitted=_fitted_jobs,
+        left_out=_jobs_left_out,
     )
 
 
@@ -418,13 +461,15 @@ def _gpu_networks() -> Trainer:
         asked_for=network_training.ASKED_FOR,
         score_name=network_training.SCORE,
         score_words="of its rule's completion time and fee on validation workloads",
-        flags=("workload",),
+        flags=("workload", "cluster"),
         put_flags=_put_world,
         check=network_task.check_settings,
         train=network_training.train_networks,
         save_bundle_of_run=network_training.save_bundle_of_run,
         find_bundle=find_bundle,
         judge=_judge_networks,
+        fitted=_fitted_jobs,
+        left_out=_jobs_left_out,
     )
 
 
@@ -438,10 +483,9 @@ def _asks_for_networks(preset: str | None, resume: Path | None) -> bool:
 
 def _put_world(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
     """One workload instead of all those of the preset."""
-    written = _put_jobs(plain, flags)
-    if written:
+    if "workload" in flags:
         plain["worlds"] = []
-    return written
+    return _put_jobs(plain, flags)
 
 
 def _judge_networks(asked: Any, folder: Path) -> list[str]:
@@ -449,20 +493,61 @@ def _judge_networks(asked: Any, folder: Path) -> list[str]:
 
 
 def _put_jobs(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
-    if "workload" not in flags:
-        return {}
-    plain["workload"]["name"] = flags["workload"]
-    return {"workload.name": f"--workload {shlex.quote(flags['workload'])}"}
+    written = {}
+    if "workload" in flags:
+        plain["workload"]["name"] = flags["workload"]
+        written["workload.name"] = f"--workload {shlex.quote(flags['workload'])}"
+    if "cluster" in flags:
+        plain["clusters"] = [name.strip() for name in flags["cluster"].split(",") if name.strip()]
+        written["clusters"] = f"--cluster {shlex.quote(flags['cluster'])}"
+    return written
+
+
+def _fitted_jobs(asked: Any, preset: Any, written: Collection[str]) -> Any:
+    """Of a trace, all jobs that the clusters can hold, as in comparisons."""
+    from trimtab.gpu_scheduling.workload.clusters import find_cluster
+    from trimtab.gpu_scheduling.workload.presets import all_that_fit
+
+    clusters = [find_cluster(name, asked.gpu_types) for name in asked.clusters]
+    said = preset.workload.model_fields_set | {name.removeprefix("workload.") for name in written}
+    return asked.model_copy(update={"workload": all_that_fit(asked.workload, *clusters, said=said)})
+
+
+def _jobs_left_out(asked: Any) -> str:
+    from trimtab.gpu_scheduling.workload import Workload
+    from trimtab.gpu_scheduling.workload.presets import all_jobs, find_source, left_out_words
+
+    source = find_source(asked.workload.name)
+    if not isinstance(source, Workload):
+        return ""
+    count = source.job_count - all_jobs(asked.workload).job_count
+    return f"{count:,} of {source.job_count:,} {left_out_words(asked.workload)}" if count else ""
 
 
 def _judge_gpu(asked: Any, folder: Path) -> list[str]:
-    """One comparison for each cluster of the run that has a suite of its own."""
+    """One comparison for each cluster of the run."""
     rivals = "fifo+first-fit+strict,smallest+fast,las+fast" if asked.preemptive else "fifo+fast,smallest+fast"
     return [_compare_gpu(asked, cluster, f"{rivals},{folder}") for cluster in asked.clusters]
 
 
-def _compare_gpu(asked: Any, cluster: str, policies: str) -> str:
-    words = ["trimtab", "compare", f"gpu/{cluster}", "--policies", policies]
+def _compare_gpu(asked: Any, name: str, policies: str) -> str:
+    """On the suite of the cluster, or on that cluster in place of a suite's; the same jobs are left out."""
+    from trimtab.benchmark.suite import SUITES
+    from trimtab.core.settings import toml_value
+    from trimtab.gpu_scheduling.workload.clusters import find_cluster
+    from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, all_that_fit
+
+    suite = f"gpu/{name}" if f"gpu/{name}" in SUITES else "gpu/das-small"
+    words = ["trimtab", "compare", suite, "--policies", policies]
+    if suite != f"gpu/{name}":
+        words += ["--cluster", name]
     if asked.workload.name != "pai":
         words += ["--workload", asked.workload.name]
+    usual = all_that_fit(WorkloadSettings(name=asked.workload.name), find_cluster(name, asked.gpu_types))
+    for field in ("most_gpus", "shortest_s"):
+        if getattr(asked.workload, field) != getattr(usual, field):
+            words += ["--set", f"workload.{field}={getattr(asked.workload, field)}"]
+    if asked.gpu_types:
+        declared = toml_value(asked.model_dump(mode="json")["gpu_types"])
+        words += ["--set", f"cluster.gpu_types={declared}"]
     return shlex.join(words)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from trimtab.cli.asking import USUAL_SUITE, SuiteFlags
 from trimtab.cli.terminal import (
     JsonFlag,
+    Processes,
     cores,
     print_json,
     progress_bar,
@@ -36,7 +37,7 @@ def tune(
     training_seeds: int | None = None,
     changes: SuiteFlags = USUAL_SUITE,
     out: Path | None = None,
-    processes: int | None = None,
+    processes: Processes = None,
     json: JsonFlag = False,
 ) -> None:
     """Find the settings at which each rule does best; test episodes are never played.

@@ -16,6 +16,9 @@ from trimtab.core.errors import WorkloadError
 
 __all__ = ["Provenance", "load_arrays", "save_arrays"]
 
+OURS = "trimtab-"
+"""What the names of our formats begin with."""
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -69,9 +72,20 @@ def load_arrays(
         raise WorkloadError(f"{path}: not a {what} file ({problem}); `trimtab import` writes them") from None
     if not isinstance(header, dict):
         raise WorkloadError(f"{path}: not a {what} file (no header); `trimtab import` writes them")
-    if header.get("format") not in (form, *formers) or header.get("version") != version:
+    found = str(header.get("format"))
+    if found not in (form, *formers) and found.startswith(OURS):
+        raise WorkloadError(
+            f"{path}: holds a {_in_words(found)}, where a {_in_words(form)} is wanted; use it "
+            "as what it is, or name another file"
+        )
+    if found not in (form, *formers) or header.get("version") != version:
         raise WorkloadError(
             f"{path}: format {header.get('format')!r} version {header.get('version')}, expected "
             f"{form!r} version {version}; {way_out}"
         )
     return arrays, header
+
+
+def _in_words(form: str) -> str:
+    """``gpu workload`` for ``trimtab-gpu-workload``."""
+    return form.removeprefix(OURS).replace("-", " ")

@@ -3,6 +3,7 @@
 ::
 
     settings.toml   what was asked for; `load_settings` reads it back
+    files.json      files that the settings name, with their digests (`named_files`)
     machine.json    when it began, and on what: platform, cores, Python, versions, commit
     metrics.jsonl   one line per measurement, appended as the run goes
     *.json          results, each written whole or not at all
@@ -12,8 +13,10 @@ import json
 import math
 import os
 import platform
+import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -90,6 +93,40 @@ class RunFolder:
             raise TrimtabError(f"{path}: {state}; check the path")
         return cls(path, clock)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the only process that adds to the folder, or be refused; whoever only reads need not ask.
+
+        The lock is the operating system's: it goes when its process does, however that ends.
+        """
+        import fcntl
+
+        with (self.path / _MACHINE).open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise TrimtabError(
+                    f"{self.path}: another process is at work in this folder; wait until it has ended"
+                ) from None
+            except OSError as error:
+                raise TrimtabError(
+                    f"{self.path}: the folder cannot be locked: {error.strerror}; choose another file system"
+                ) from None
+            yield
+
+    @contextmanager
+    def kept_with(self, name: str, *, failing: type[BaseException] = BaseException) -> Iterator[None]:
+        """Remove a new folder again if the work inside fails before the file `name` is there.
+
+        Such a folder is of no use, and the next try would find its name taken.
+        """
+        try:
+            yield
+        except failing:
+            if not (self.path / name).exists():
+                shutil.rmtree(self.path)
+            raise
+
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add one line with the time; a number that is not finite is written as null."""
         line = _as_json({"time": self._clock().isoformat(), **metrics})
@@ -128,9 +165,11 @@ class RunFolder:
 
     def _begin(self, settings: "Settings | None") -> None:
         if settings is not None:
+            from trimtab.core.named_files import files_as_text
             from trimtab.core.settings import settings_as_toml
 
-            self.write_text(_SETTINGS, settings_as_toml(settings))
+            for name, text in {_SETTINGS: settings_as_toml(settings), **files_as_text(settings)}.items():
+                self.write_text(name, text)
         self.write_json(_MACHINE, {"began": self._clock().isoformat(), **machine_facts()})
 
 

@@ -14,7 +14,9 @@ name, which is how type checkers see that a field may be left out:
 """
 
 import difflib
+import inspect
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
@@ -27,6 +29,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -42,7 +45,12 @@ __all__ = [
     "load_settings",
     "model_validator",
     "settings_as_toml",
+    "settings_of_keywords",
+    "toml_value",
 ]
+
+
+NUMBERS = (int, float, int | None, float | None)
 
 
 class Settings(BaseModel):
@@ -64,7 +72,17 @@ class Settings(BaseModel):
         ser_json_inf_nan="constants",
     )
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+        """`true` is not 1: whoever writes it for a number means something else."""
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in NUMBERS:
+            raise ValueError("should be a number, not true or false")
+        return value
 
+
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""Keys that TOML takes without quotes."""
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
@@ -82,13 +100,15 @@ def load_settings(
     """Read settings from a TOML file (if any) with flags laid over it.
 
     Overrides are nested like the file; a dotted name (``"cluster.executors"``) reaches into a
-    table. An override of ``None`` means "flag not given" and leaves the file's value alone.
-    `given_as` tells how the user wrote the override of a dotted name; a refusal begins with it.
+    table. An override of ``None`` means "flag not given" and leaves the file's value alone. A table
+    changes only what it names: where a field comes with settings of its own, the others stay as they are
+    there. `given_as` tells how the user wrote the override of a dotted name; a refusal begins with it.
     """
     from_file = {} if path is None else _read_toml(Path(path))
     from_flags = _nest(overrides or {})
+    usual = {name: field.default for name, field in cls.model_fields.items()}
     try:
-        return cls.model_validate(_laid_over(from_file, from_flags))
+        return cls.model_validate(_over_usual(usual, _laid_over(from_file, from_flags)))
     except ValidationError as error:
         raise SettingsError(_one_line(cls, error, path, from_flags, given_as)) from None
 
@@ -110,16 +130,32 @@ class Presets(Generic[AnySettings]):
 
     def load(self, name: str, changes: Mapping[str, Any] | None = None) -> AnySettings:
         """Read a preset by name, or a settings file by path; `changes` go on top."""
-        path = Path(name) if name.endswith(".toml") else self._folder / f"{name}.toml"
-        if not path.is_file():
+        is_file = name.endswith(".toml")
+        if not is_file and name not in self.names():
             raise SettingsError(
                 f"no preset {name!r}; there are {', '.join(self.names())}, or give a .toml file"
             )
+        path = Path(name) if is_file else self._folder / f"{name}.toml"
         return load_settings(self._kind, path, changes or {})
 
     @property
     def _folder(self) -> Path:
         return Path(str(files(self._package).joinpath(self._name)))
+
+
+def settings_of_keywords(function: Callable[..., Any], *, but: Sequence[str] = ()) -> type[Settings]:
+    """Settings made of the keyword-only parameters of a function, so that its options are checked like these.
+
+    >>> def read(path: str, *, keep_going: bool = False, step_s: float = 60.0) -> None: ...
+    >>> load_settings(settings_of_keywords(read, but=["keep_going"]), None, {"step_s": 15})
+    read(step_s=15.0)
+    """
+    fields: dict[str, Any] = {
+        name: (Any if parameter.annotation is parameter.empty else parameter.annotation, parameter.default)
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in but
+    }
+    return create_model(function.__name__, __base__=Settings, **fields)
 
 
 def settings_as_toml(settings: Settings) -> str:
@@ -136,8 +172,8 @@ def settings_as_toml(settings: Settings) -> str:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        # Editors on Windows put a mark before the first letter.
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SettingsError(f"{path}: no such settings file; check the path") from None
     except IsADirectoryError:
@@ -172,6 +208,16 @@ def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
+def _over_usual(usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Beneath each table that is given, what the field there has otherwise than its model does."""
+    laid = dict(given)
+    for name, value in given.items():
+        inner = usual.get(name)
+        if isinstance(inner, Settings) and isinstance(value, Mapping):
+            laid[name] = {**inner.model_dump(exclude_defaults=True), **_over_usual(dict(inner), value)}
+    return laid
+
+
 def _one_line(
     cls: type[Settings],
     error: ValidationError,
@@ -195,6 +241,12 @@ def _complaint(cls: type[Settings], fault: Any, place: Sequence[str | int]) -> s
         return " is not a setting; " + _known_names(cls, place)
     if fault["type"] == "missing":
         return " is missing; add it"
+    if fault["type"] == "sequence_str":
+        return f" = {_shown(fault['input'])}: should be a list such as [1, 2]"
+    if fault["type"] in ("tuple_type", "list_type"):
+        return f" = {_shown(fault['input'])}: should be a list, such as [{_shown(fault['input'])}]"
+    if fault["type"] == "model_type":
+        return f" = {_shown(fault['input'])}: should be a table; {_known_names(cls, (*place, ''))}"
     said = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
     said = said[:1].lower() + said[1:]
     allowed = _allowed(cls, place)
@@ -286,14 +338,23 @@ def _toml_lines(settings: Settings, tables: tuple[str, ...]) -> list[str]:
             continue
         if field.description:
             plain.append(f"# {field.description}")
-        plain.append(f"{name} = {_toml_value(settings.model_dump(mode='json')[name])}")
+        plain.append(f"{name} = {toml_value(settings.model_dump(mode='json')[name])}")
     return plain + nested
 
 
-def _toml_value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Write a plain value as TOML in one line, as for a flag.
+
+    >>> print(toml_value([{"name": "H900", "speed": 3.0}]))
+    [{ name = "H900", speed = 3.0 }]
+    """
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{json.dumps(k)} = {_toml_value(v)}" for k, v in value.items() if v is not None)
+        inside = ", ".join(f"{_key(k)} = {toml_value(v)}" for k, v in value.items() if v is not None)
         return f"{{ {inside} }}"
     if isinstance(value, list):
-        return f"[{', '.join(_toml_value(item) for item in value if item is not None)}]"
+        return f"[{', '.join(toml_value(item) for item in value if item is not None)}]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -24,6 +24,7 @@ from trimtab.core.errors import TrimtabError
 from trimtab.core.randomness import split, uniform
 
 __all__ = [
+    "UNKNOWN",
     "Estimate",
     "bootstrap",
     "iqm",
@@ -57,12 +58,21 @@ class Estimate:
     low: float
     high: float
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a number at all; there is none of `UNKNOWN`."""
+        return not math.isnan(self.value)
+
     def excludes(self, claim: float) -> bool:
         """Whether the interval lies wholly on one side of the claim, e.g. 1 for a ratio."""
         return claim < self.low or claim > self.high
 
     def __str__(self) -> str:
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+UNKNOWN = Estimate(math.nan, math.nan, math.nan)
+"""Of what nothing was measured."""
 
 
 def iqm(values: ArrayLike) -> Numbers:

@@ -22,7 +22,7 @@ CORRECTIONS: dict[Correction, str] = {
 class ExecutorClass(Settings):
     """Executors of one size."""
 
-    count: int = Field(ge=1, description="Executors of this class.")
+    count: int = Field(ge=1, strict=True, description="Executors of this class.")
     memory: float = Field(default=1.0, gt=0, le=1, description="Memory, as a share of the largest executor.")
 
 
@@ -71,9 +71,9 @@ class Cluster(Settings):
     @classmethod
     def _count_executors(cls, values: object) -> object:
         """With classes, `executors` is their sum, so nobody has to add up."""
-        if isinstance(values, dict) and values.get("classes") and "executors" not in values:
-            counts = [c.count if isinstance(c, ExecutorClass) else c["count"] for c in values["classes"]]
-            return {**values, "executors": sum(counts)}
+        if isinstance(values, dict) and "executors" not in values:
+            executors = _executors_of(values.get("classes"))
+            return {**values, "executors": executors} if executors > 0 else values
         return values
 
     @model_validator(mode="after")
@@ -98,3 +98,10 @@ class Cluster(Settings):
     @property
     def class_memory(self) -> tuple[float, ...]:
         return tuple(c.memory for c in self.classes) or (1.0,)
+
+
+def _executors_of(classes: object) -> int:
+    """Executors of all classes, as far as they are such: what is not, its own field refuses."""
+    listed = classes if isinstance(classes, list | tuple) else ()
+    counts = [one.get("count") if isinstance(one, dict) else getattr(one, "count", 0) for one in listed]
+    return sum(count for count in counts if isinstance(count, int))

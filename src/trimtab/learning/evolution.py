@@ -23,7 +23,7 @@ from trimtab.core.bundle import load_tensors, save_tensors
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import Field, Settings
-from trimtab.learning.run_files import LAST, STATE, forget_metrics_after, keep_best, refuse_other_settings
+from trimtab.learning.run_files import LAST, STATE, forget_metrics_after, keep_best, run_to_train
 from trimtab.learning.training import Progress
 
 __all__ = [
@@ -49,7 +49,7 @@ class EvolutionSettings(Settings):
     10
     """
 
-    iterations: int = Field(default=200, ge=0, le=1_000_000, description="Steps of the search.")
+    iterations: int = Field(default=200, ge=1, le=1_000_000, description="Steps of the search.")
     pairs: int = Field(
         default=24, ge=1, le=100_000, description="Random directions tried in each, both ways."
     )
@@ -185,14 +185,21 @@ def train_evolution(
     resume: bool = False,
 ) -> RunFolder:
     """Search into a run folder, which keeps the best numbers by validation; goes on exactly where it was."""
-    if resume:
-        run = RunFolder.open(folder, clock=clock)
-        refuse_other_settings(run, settings)
-    else:
-        run = RunFolder.create(folder, clock=clock, settings=settings)
-        run.write_json("task.json", task.described())
-        for name, text in (texts or {}).items():
-            run.write_text(name, text)
+    with run_to_train(
+        folder, settings, clock=clock, resume=resume, describe=task.described, texts=texts
+    ) as run:
+        _search(run, task, settings, clock, progress)
+        return run
+
+
+def _search(
+    run: RunFolder,
+    task: EvolutionTask,
+    settings: EvolutionSettings,
+    clock: Clock,
+    progress: Progress | None,
+) -> None:
+    """Go on until the last iteration, or until time is up."""
     state, best = _continued(run, task)
     began, first = clock(), state.iteration
     while state.iteration < settings.total_iterations:
@@ -227,7 +234,6 @@ def train_evolution(
             _keep(run, state, best)
             if settings.minutes and total_s >= 60 * settings.minutes:
                 break
-    return run
 
 
 def _keep(run: RunFolder, state: EvolutionState, best: float) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from trimtab.core.bundle import Bundle, save_bundle
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.core.settings import settings_as_toml
 from trimtab.learning.evolution import train_evolution
+from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import BestOfRun, best_of_run
 from trimtab.learning.training import Progress
 
@@ -48,7 +48,7 @@ class EvolvedBundle:
             folder,
             clock=clock,
             progress=progress,
-            texts={self.asked_for: settings_as_toml(settings)},
+            texts=whole_settings(self.asked_for, settings),
             resume=resume,
         )
         return self.save_bundle_of_run(run, name)

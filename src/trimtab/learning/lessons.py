@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.named_files import digests_of, with_names
 from trimtab.core.randomness import integers, split
 from trimtab.core.settings import Settings
 from trimtab.learning.rollouts import Rollout
@@ -96,10 +97,14 @@ class Lessons:
 
 
 def collected_with(settings: Settings, fields: Collection[str]) -> dict[str, str]:
-    """The settings that decide what lessons tell, as texts; a dot leads into a part of the settings."""
-    told = {}
+    """The settings that decide what lessons tell, as texts; a dot leads into a part of the settings.
+
+    What counts of a file is what is in it, not its name.
+    """
+    told, plain = {}, settings.model_dump(mode="json")
+    plain = with_names(plain, digests_of(plain))
     for field in sorted(fields):
-        value: Any = settings.model_dump(mode="json")
+        value: Any = plain
         for name in field.split("."):
             value = value[name]
         told[field] = json.dumps(value, sort_keys=True)

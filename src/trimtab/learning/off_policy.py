@@ -77,7 +77,7 @@ from trimtab.learning.run_files import (
     forget_metrics_after,
     keep_best,
     refuse_non_finite,
-    refuse_other_settings,
+    run_to_train,
 )
 from trimtab.learning.training import Progress, Result
 
@@ -106,15 +106,10 @@ def train_off_policy(
     """
     _refuse(task, settings, log)
     training = _Training(task, settings, clock, progress, seed, log, start)
-    if resume:
-        run = RunFolder.open(folder, clock=clock)
-        refuse_other_settings(run, settings)
-    else:
-        run = RunFolder.create(folder, clock=clock, settings=settings)
-        run.write_json("task.json", task.describe())
-        for name, text in (texts or {}).items():
-            run.write_text(name, text)
-    return training.run(run)
+    with run_to_train(
+        folder, settings, clock=clock, resume=resume, describe=task.describe, texts=texts
+    ) as run:
+        return training.run(run)
 
 
 class _Training:

@@ -2,12 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from trimtab.core.errors import SettingsError, TrimtabError
-from trimtab.core.run_folder import RunFolder
-from trimtab.core.settings import Settings, load_settings
+from trimtab.core.named_files import files_as_text, refuse_changed_files
+from trimtab.core.run_folder import Clock, RunFolder
+from trimtab.core.settings import Settings, load_settings, settings_as_toml
 from trimtab.learning.checkpoints import save_tree
 
 __all__ = [
@@ -18,11 +21,47 @@ __all__ = [
     "keep_best",
     "refuse_non_finite",
     "refuse_other_settings",
+    "run_to_train",
+    "whole_settings",
 ]
 
 BEST = "checkpoint-best.safetensors"
 LAST = "checkpoint-last.safetensors"
 STATE = "state-last.safetensors"
+
+
+def whole_settings(asked_for: str, settings: Settings) -> dict[str, str]:
+    """Texts for a new run folder: all that was asked for, in a file of that name, and what files it names."""
+    return {asked_for: settings_as_toml(settings), **files_as_text(settings)}
+
+
+@contextmanager
+def run_to_train(
+    folder: str | Path,
+    settings: Settings,
+    *,
+    clock: Clock,
+    resume: bool,
+    describe: Callable[[], Mapping[str, Any]],
+    texts: Mapping[str, str] | None = None,
+) -> Iterator[RunFolder]:
+    """The folder of a training, new or to go on with, for this process alone.
+
+    A new one that is refused before its first iteration is removed: there would be nothing to go on with.
+    """
+    if resume:
+        run = RunFolder.open(folder, clock=clock)
+        with run.alone():
+            refuse_other_settings(run, settings)
+            refuse_changed_files(run)
+            yield run
+        return
+    run = RunFolder.create(folder, clock=clock, settings=settings)
+    with run.kept_with("metrics.jsonl", failing=TrimtabError), run.alone():
+        run.write_json("task.json", describe())
+        for name, text in (texts or {}).items():
+            run.write_text(name, text)
+        yield run
 
 
 def keep_best(

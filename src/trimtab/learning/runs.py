@@ -5,6 +5,7 @@ from typing import Any
 
 from trimtab.core.bundle import load_tensors, unflatten
 from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.named_files import found_files, with_names
 from trimtab.core.run_folder import RunFolder
 from trimtab.learning.run_files import BEST, STATE
 from trimtab.learning.settings import TrainingSettings
@@ -52,9 +53,9 @@ def best_of_run(run: RunFolder) -> BestOfRun:
         measured={
             key.removeprefix(_PREFIX): value for key, value in measured.items() if key.startswith(_PREFIX)
         },
-        task=run.read_json("task.json"),
+        task=with_names(run.read_json("task.json"), found_files(run)),
         history={
-            "iterations": len(metrics),
+            "iterations": metrics[-1]["iteration"],
             "decisions": sum(line["decisions"] for line in metrics),
             "seconds": round(sum(line["seconds"] for line in metrics), 1),
             "processor": machine["processor"],

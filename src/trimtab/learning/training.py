@@ -47,7 +47,7 @@ from trimtab.learning.run_files import (
     forget_metrics_after,
     keep_best,
     refuse_non_finite,
-    refuse_other_settings,
+    run_to_train,
 )
 from trimtab.learning.settings import Schedule, TrainingSettings
 from trimtab.learning.weighing import ALTERNATIVES
@@ -115,16 +115,11 @@ def train(
     observation = _first_observation(task, settings)
     _refuse(task, settings, environments, observation)
     baseline = make_baseline(task.agent, settings, observation, rollouts=task.lanes[0].rollouts)
-    if resume:
-        run = RunFolder.open(folder, clock=clock)
-        refuse_other_settings(run, settings)
-    else:
-        run = RunFolder.create(folder, clock=clock, settings=settings)
-        run.write_json("task.json", task.describe())
-        for name, text in (texts or {}).items():
-            run.write_text(name, text)
-    state = begin(task.agent, settings, baseline, environments)
-    return _Training(task, settings, run, clock, baseline, state, progress).run()
+    with run_to_train(
+        folder, settings, clock=clock, resume=resume, describe=task.describe, texts=texts
+    ) as run:
+        state = begin(task.agent, settings, baseline, environments)
+        return _Training(task, settings, run, clock, baseline, state, progress).run()
 
 
 class _Training:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from trimtab.control.decision import Guarded
 from trimtab.control.evidence import Evidence, Needs
 from trimtab.control.guard import Guard
-from trimtab.control.guard_settings import Dimension, GuardSettings, Recovery
+from trimtab.control.guard_settings import Canary, Dimension, GuardSettings, Recovery
 from trimtab.control.limits import product_of
 from trimtab.control.reasons import Acting, Reason, Step
 from trimtab.core.errors import SettingsError
@@ -45,6 +45,7 @@ __all__ = [
     "evidence_of",
     "guard_of",
     "needs_of",
+    "turns_of",
 ]
 
 WORDS = {
@@ -160,6 +161,18 @@ def counts_of(acted: Sequence[Acted], *, row: int = 0) -> Counter[tuple[Acting, 
     return Counter((Acting(one.who[row]), Reason(one.reasons[row, Step.CHOOSE])) for one in acted)
 
 
+def turns_of(acted: Sequence[Acted], canary: Canary, *, row: int = 0) -> tuple[int, int]:
+    """In canary mode, the slots that were the policy's, and all that began.
+
+    >>> resting = Acted(np.array([Acting.HEURISTIC]), np.array([[0, 0, 0, 0, 0, Reason.RESTING, 0]]))
+    >>> turn = Acted(np.array([Acting.POLICY]), np.array([[0, 0, 0, 0, 0, Reason.POLICY_ACTS, 0]]))
+    >>> turns_of([resting, resting, turn, turn, resting], Canary(slot_ticks=2))
+    (1, 3)
+    """
+    begun = acted[:: canary.slot_ticks]
+    return sum(bool(one.reasons[row, Step.CHOOSE] != Reason.RESTING) for one in begun), len(begun)
+
+
 @dataclass(frozen=True)
 class _Failed(Guarded):
     """A decision about which the policy said nothing, since it failed."""
@@ -221,7 +234,9 @@ class GuardedPolicy:
         self._policy, self._heuristic = policy, heuristic
         self._settings = {"mode": "active", **settings}
         # What these services are is known later; that the settings are some is known now.
-        _settings_of([Dimension(name="replicas", most=1)], **self._settings)
+        checked = _settings_of([Dimension(name="replicas", most=1)], **self._settings)
+        self.canary: Canary | None = checked.canary if checked.mode == "canary" else None
+        """When the policy acts, in canary mode."""
         self._begun: GuardedDecider | None = None
 
     @property

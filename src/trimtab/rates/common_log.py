@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +26,8 @@ __all__ = ["import_common_log"]
 STAMP = re.compile(rb'\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d):(\d\d) ([+-]\d{4})\] "')
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 LOG_NAMES = ("*log*", "*access*", "wc_day*", "*.gz")
+BEGINNING = 4096
+"""Bytes that tell one log from another, and text from records."""
 RECORD_BYTES = 20
 PARIS_HOURS = 2.0
 """The clock of the stadiums in the summer of 1998."""
@@ -69,7 +72,25 @@ def _files(path: Path) -> list[Path]:
     found = sorted({file for pattern in LOG_NAMES for file in path.glob(pattern) if file.is_file()})
     if not found:
         raise HistoryError(f"{path}: no log in this folder ({', '.join(LOG_NAMES)}); {WAY_OUT}")
+    _refuse_copies(found)
     return found
+
+
+def _refuse_copies(files: Sequence[Path]) -> None:
+    """A log and its packed copy would count every request twice; logs never begin with the same lines."""
+    begun: dict[bytes, Path] = {}
+    for file in files:
+        try:
+            with open_maybe_packed(file) as opened:
+                start = opened.read(BEGINNING)
+        except DAMAGE:
+            continue  # Reading it says what is wrong.
+        other = begun.setdefault(start, file)
+        if start and other is not file:
+            raise HistoryError(
+                f"{file.parent}: {other.name} and {file.name} begin with the same requests, which would "
+                "count twice; move one of them elsewhere"
+            )
 
 
 class _Log:
@@ -96,7 +117,7 @@ class _Log:
         with open_maybe_packed(path) as file:
             try:
                 # Text has no zero bytes; four-byte numbers below 2^24, as ids and sizes are, begin with one.
-                is_text = b"\0" not in file.read(4096)
+                is_text = b"\0" not in file.read(BEGINNING)
             except DAMAGE as problem:
                 raise HistoryError(f"{path}: cannot be read ({problem}); copy it again") from None
         if is_text:

@@ -7,6 +7,7 @@ found out from its names and numbers, and said in the report; it can always be g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,8 +17,9 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.rates.counting import LONGEST, Fill, Series, mended
+from trimtab.rates.counting import Fill, Series, mended
 from trimtab.rates.csv_tables import (
+    UNITS_S,
     Clock,
     amount_of,
     clock_of,
@@ -26,15 +28,27 @@ from trimtab.rates.csv_tables import (
     singular,
     time_place,
 )
+from trimtab.rates.even_steps import Steps, steps_of
 from trimtab.rates.reading import BrokenLines
 from trimtab.rates.traces import Floats, RateTrace
 
 __all__ = ["import_csv_counts"]
 
 AMOUNTS = ("count", "requests", "records", "messages", "events", "invocations", "arrivals", "value", "n")
-RATES = ("rate", "rps", "qps", "per_s", "per_second", "/s")
-OFF_GRID = 0.1
-"""Share of a step by which a time may miss its place."""
+PER_S = {
+    **dict.fromkeys(("s", "sec", "second", "rate", "rps", "qps", "tps"), 1.0),
+    **dict.fromkeys(("min", "minute", "rpm", "qpm"), 60.0),
+    **dict.fromkeys(("h", "hr", "hour"), 3600.0),
+    **dict.fromkeys(("d", "day"), 86_400.0),
+}
+"""Words by which the name of a column says that it holds rates, and the seconds that they are told for."""
+PER = re.compile(
+    r"(?:per[ _]|/ ?)(s|sec|second|min|minute|h|hr|hour|d|day)s?(?![a-z])"
+    r"|per(sec|second|min|minute|hour|day)s?(?![a-z])"
+)
+RATE = re.compile(
+    rf"(?<![a-z])(?:(?:{'|'.join(map(singular, AMOUNTS))})s?)?(rate|rps|qps|tps|rpm|qpm)s?(?![a-z])"
+)
 WAY_OUT = "name a CSV with a column of times and one of counts"
 
 
@@ -44,7 +58,8 @@ class Columns(NamedTuple):
     time: int
     amount: int
     clock: Clock
-    are_rates: bool
+    unit_s: float | None
+    """Seconds that the rates are told for; None: counts of a step."""
 
 
 def import_csv_counts(
@@ -59,7 +74,7 @@ def import_csv_counts(
     zeros: Literal["data", "gaps"] = "data",
     tolerated_share: float = 0.01,
 ) -> tuple[RateTrace, ImportReport]:
-    """What came per second. With `step_s` longer than the rows are apart, rows are put together.
+    """What came per second. With a `step_s` of several rows, these are put together; all have to be there.
 
     `step_s` is also the unit of a column that only numbers its steps, and the time of a row where there is no
     other column than that of the numbers. `zeros = "gaps"` is for recordings that write 0 where they were not
@@ -85,7 +100,11 @@ def import_csv_counts(
     report.count("rows", len(times_s))
     if zeros == "gaps":
         amounts = np.where(amounts == 0, np.nan, amounts)
-    series = _series(path, times_s, amounts, columns, step_s=step_s, keep_going=keep_going, report=report)
+    if (np.diff(times_s) < 0).any():
+        report.assume("rows are not in order of time; they were sorted")
+    order = np.argsort(times_s, kind="stable")
+    steps = steps_of(path, times_s[order], step_s, keep_going=keep_going, report=report)
+    series = _series(file, steps, amounts[order], columns)
     if columns.clock.offset is not None:
         report.assume("times are of the time zone of the first row")
     settings = {"step_s": series.step_s, "fill": fill, "zeros": zeros}
@@ -95,7 +114,7 @@ def import_csv_counts(
         keep_going=keep_going,
         report=report,
         settings=settings,
-        because=broken.first or unknown,
+        because=broken.first or unknown or steps.too_few(),
     )
     return trace, report
 
@@ -116,13 +135,13 @@ def _columns(
     if max(time, amount) >= len(first):
         raise HistoryError(f"{path}: {len(names)} names for {len(first)} columns; {WAY_OUT}")
     clock = clock_of(path, names[time], first[time], step_s=step_s)
-    return Columns(time, amount, clock, are_rates=False)
+    return Columns(time, amount, clock, unit_s=None)
 
 
 def _amount_place(path: str, names: list[str], time: int) -> int:
     others = [place for place in range(len(names)) if place != time]
     known = [place for place in others if singular(names[place]) in map(singular, AMOUNTS)]
-    rated = [place for place in others if any(sign in names[place] for sign in RATES)]
+    rated = [place for place in others if _unit_of(names[place]) is not None]
     chosen = known or rated or others
     if len(chosen) == 1:
         return chosen[0]
@@ -136,14 +155,34 @@ def _amount_place(path: str, names: list[str], time: int) -> int:
 def _with_kind(columns: Columns, header: list[str], values: str, report: ImportReport) -> Columns:
     if values not in ("auto", "counts", "rates"):
         raise HistoryError(f"{report.source}: values = {values!r}; use auto, counts or rates")
-    if values != "auto":
-        return columns._replace(are_rates=values == "rates")
     name = header[columns.amount] if header else ""
-    are_rates = any(sign in name for sign in RATES)
-    report.assume(
-        f"column {name!r} holds " + ("rates per second" if are_rates else "counts of a step, not rates")
-    )
-    return columns._replace(are_rates=are_rates)
+    unit_s = _unit_of(name)
+    if values == "counts":
+        return columns
+    if values == "rates":
+        unit_s = unit_s or 1.0
+    if values == "auto" or unit_s != 1:
+        report.assume(f"column {name!r} holds " + _told(unit_s))
+    return columns._replace(unit_s=unit_s)
+
+
+def _unit_of(name: str) -> float | None:
+    """Seconds that the rates of a column are told for, by its name; None: it holds counts.
+
+    >>> [
+    ...     _unit_of(name)
+    ...     for name in ("rps", "requests/s", "rate_per_minute", "requests_per_step", "generated")
+    ... ]
+    [1.0, 1.0, 60.0, None, None]
+    """
+    found = PER.search(name) or RATE.search(name)
+    return None if found is None else PER_S[next(filter(None, found.groups()))]
+
+
+def _told(unit_s: float | None) -> str:
+    if unit_s is None:
+        return "counts of a step, not rates"
+    return "rates per " + next(unit for unit, length_s in UNITS_S.items() if length_s == unit_s)
 
 
 def _numbers(
@@ -170,81 +209,7 @@ def _numbers(
     return np.array(times), np.array(amounts), unknown
 
 
-def _series(
-    path: str,
-    times_s: Floats,
-    amounts: Floats,
-    columns: Columns,
-    *,
-    step_s: float | None,
-    keep_going: bool,
-    report: ImportReport,
-) -> Series:
-    order = np.argsort(times_s, kind="stable")
-    if (np.diff(times_s) < 0).any():
-        report.assume("rows are not in order of time; they were sorted")
-    times_s, amounts = times_s[order], amounts[order]
-    apart_s = _apart(path, times_s, step_s)
-    chosen_s = step_s or apart_s
-    places = _places(path, times_s, apart_s, chosen_s)
-    if places[-1] >= LONGEST:
-        raise HistoryError(f"{path}: {places[-1] + 1:,} steps; some row has a wrong time, mend it")
-    if chosen_s < 1.5 * apart_s:
-        _refuse_twice(path, times_s, places, keep_going=keep_going, report=report)
-    rows = np.bincount(places)
-    unknown = np.bincount(places, np.isnan(amounts)) > 0
-    total = np.bincount(places, np.nan_to_num(amounts))
-    whole = total / np.maximum(rows, 1) if columns.are_rates else total / chosen_s
-    rates = np.where(unknown | (rows == 0), np.nan, whole)
-    first_s = times_s[0]
-    if chosen_s >= 1.5 * apart_s:
-        first_s = np.floor(times_s[0] / chosen_s) * chosen_s
-    begins = datetime(1970, 1, 1) + timedelta(seconds=float(first_s)) if columns.clock.has_date else None
-    return Series(f"csv-counts {Path(path).name}", rates, float(chosen_s), begins)
-
-
-def _apart(path: str, times_s: Floats, step_s: float | None) -> float:
-    """Seconds between rows: what is most common, or the given step where rows come less often than that."""
-    gaps = np.diff(times_s)
-    gaps = np.round(gaps[gaps > 0], 6)
-    if gaps.size == 0:
-        if step_s is None:
-            raise HistoryError(f"{path}: one time only, so no step can be seen; give step_s")
-        return step_s
-    lengths, amounts = np.unique(gaps, return_counts=True)
-    common_s = float(lengths[amounts.argmax()])
-    if step_s is None or step_s > common_s * (1 - OFF_GRID):
-        return common_s
-    if step_s < lengths[0] * (1 - OFF_GRID):
-        raise HistoryError(
-            f"{path}: rows are {lengths[0]:g} s apart or more, steps of {step_s:g} s are shorter; raise it"
-        )
-    return step_s
-
-
-def _places(path: str, times_s: Floats, apart_s: float, chosen_s: float) -> np.ndarray:
-    if chosen_s >= 1.5 * apart_s:
-        steps = np.floor(times_s / chosen_s).astype(np.int64)
-        return steps - steps[0]
-    exact = (times_s - times_s[0]) / apart_s
-    places = np.round(exact).astype(np.int64)
-    astray = np.flatnonzero(np.abs(exact - places) > OFF_GRID)
-    if astray.size:
-        row = int(astray[0])
-        raise HistoryError(
-            f"{path}: rows are mostly {apart_s:g} s apart, but {times_s[row] - times_s[row - 1]:g} s before "
-            f"row {row + 1}; give a step_s of several rows to put them together"
-        )
-    return places
-
-
-def _refuse_twice(
-    path: str, times_s: Floats, places: np.ndarray, *, keep_going: bool, report: ImportReport
-) -> None:
-    again = np.flatnonzero(np.diff(places) == 0)
-    if again.size and not keep_going:
-        raise HistoryError(
-            f"{path}: the time of row {again[0] + 1} ({times_s[again[0]]:g} s) comes twice; remove one, "
-            "or add them up with --keep-going"
-        )
-    report.lose("rows whose time came twice, added up", int(again.size))
+def _series(file: Path, steps: Steps, amounts: Floats, columns: Columns) -> Series:
+    rates = steps.rates(amounts / (columns.unit_s or 1.0), are_rates=columns.unit_s is not None)
+    begins = datetime(1970, 1, 1) + timedelta(seconds=steps.first_s) if columns.clock.has_date else None
+    return Series(f"csv-counts {file.name}", rates, steps.length_s, begins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -16,8 +17,10 @@ from trimtab.rates.traces import Floats, RateTrace
 
 __all__ = ["import_prometheus"]
 
-COUNTERS = ("_total", "_count", "numRecordsIn", "numRecordsOut")
+COUNTERS = ("_total", "_count", "_sum", "_bucket", "numRecordsIn", "numRecordsOut")
 """Ends of names that only ever grow; `rate()` takes the name off what it returns."""
+BUCKET = re.compile(r"[{,]le=([^,}]*)")
+"""The label of a histogram's buckets, each of which counts all that the smaller ones do."""
 
 Kind = Literal["auto", "rate", "counter"]
 
@@ -49,6 +52,7 @@ def import_prometheus(
     all_points = read_range(
         source, query=query, start_s=start_s, end_s=end_s, step_s=step_s, timeout_s=timeout_s
     )
+    _refuse_buckets(source, all_points)
     report.count("series", len(all_points))
     report.count("samples", sum(len(points.times_s) for points in all_points))
     spacing_s = spacing_of(source, all_points, step_s)
@@ -85,13 +89,27 @@ def _rates_of(values: Floats, name: str, step_s: float, kind: Kind, report: Impo
     base = name.partition("{")[0]
     is_counter = kind == "counter" or (kind == "auto" and base.endswith(COUNTERS))
     if not is_counter:
-        report.assume("values are rates per second")
+        grows = kind == "auto" and len(values) > 2 and bool((np.diff(values) > 0).all())
+        doubt = ", though they only ever grow; if they are counters, give kind=counter" if grows else ""
+        report.assume("values are rates per second" + doubt)
         return values
     report.assume("values are counters: rates are their differences, and one that falls was reset")
     grown = np.diff(values, prepend=np.nan)
     resets = grown < 0
     report.drop("reset of a counter", int(resets.sum()))
     return np.where(resets, values, grown) / step_s
+
+
+def _refuse_buckets(source: str, all_points: list[Points]) -> None:
+    """Added up, the buckets of a histogram would count every request several times."""
+    found = ((points.name, BUCKET.search(points.name)) for points in all_points)
+    name = next((name for name, label in found if label and label[1] != "+Inf"), None)
+    if name is not None:
+        base = name.partition("{")[0].removesuffix("_bucket")
+        wanted = f"rate({base}_count[1m])" if base else "the rate of its _count"
+        raise HistoryError(
+            f"{source}: {name} is a bucket of a histogram, which counts what others count; ask for {wanted}"
+        )
 
 
 def _refuse_negative(source: str, name: str, rates: Floats) -> None:

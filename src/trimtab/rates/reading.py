@@ -18,11 +18,37 @@ from urllib.request import ProxyHandler, build_opener
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 
-__all__ = ["BrokenLines", "fetch_json", "is_address", "lines_of", "load_json", "open_maybe_packed"]
+__all__ = [
+    "BrokenLines",
+    "fetch_json",
+    "find_file",
+    "is_address",
+    "lines_of",
+    "load_json",
+    "open_maybe_packed",
+]
 
 PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 """By the first two bytes of the file, whatever it is called."""
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+
+
+def find_file(path: str | Path, pattern: str, way_out: str) -> Path:
+    """The file itself, or the only one in a folder whose name fits; of several, the user names one."""
+    place = Path(path)
+    if not place.exists():
+        raise HistoryError(f"{place}: no such file; {way_out}")
+    if not place.is_dir():
+        return place
+    found = sorted(file for file in place.glob(pattern) if file.is_file() and file.name[0] != ".")
+    if not found:
+        raise HistoryError(f"{place}: no {pattern} in it; {way_out}")
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found[:4]) + (", ..." if len(found) > 4 else "")
+        raise HistoryError(
+            f"{place}: {len(found)} files in it fit ({names}); name one of them, or move the others away"
+        )
+    return found[0]
 
 
 def open_maybe_packed(path: Path) -> IO[bytes]:

@@ -28,7 +28,8 @@ DAY_S = 86_400
 class RateTrace:
     """What arrives per second, one number per step of `step_s`; the first step begins at `start_s`.
 
-    `start_s` counts from midnight of the first day, so that the hour of the day is known.
+    `start_s` counts from midnight of the first day, so that the hour of the day is known. In a part of a
+    longer trace nothing may arrive at all; a whole one in which nothing does is a mistake.
 
     >>> trace = RateTrace(np.array([1.0, 3.0]), step_s=60, provenance=Provenance("toy"))
     >>> trace.scaled(100.0).rates.tolist()
@@ -39,6 +40,7 @@ class RateTrace:
     step_s: float
     provenance: Provenance
     start_s: float = 0.0
+    is_part: bool = False
 
     def __post_init__(self) -> None:
         source = self.provenance.source
@@ -51,7 +53,7 @@ class RateTrace:
             raise WorkloadError(
                 f"{source}: rate {self.rates[bad[0]]} at step {bad[0]}; fill or cut such steps"
             )
-        if not self.rates.any():
+        if not (self.is_part or self.rates.any()):
             raise WorkloadError(f"{source}: nothing arrives, every rate is 0; choose another span")
         if not (np.isfinite(self.step_s) and self.step_s > 0):
             raise WorkloadError(f"{source}: steps of {self.step_s} s; they must be longer than 0")
@@ -73,6 +75,10 @@ class RateTrace:
             raise WorkloadError(
                 f"{self.provenance.source}: a mean of {mean_rate} per second; give a number above 0"
             )
+        if not self.rates.any():
+            raise WorkloadError(
+                f"{self.provenance.source}: nothing arrives in this part; scale the whole trace instead"
+            )
         factor = mean_rate / self.rates.mean()
         settings = {**self.provenance.settings, "mean_rate": mean_rate}
         return replace(
@@ -80,7 +86,7 @@ class RateTrace:
         )
 
     def between(self, start_s: float, end_s: float) -> RateTrace:
-        """The steps that begin in a span of time (as `start_s` counts): a split by time."""
+        """The steps that begin in a span of time (as `start_s` counts): a split by time, silent or not."""
         begins = self.start_s + self.step_s * np.arange(len(self.rates))
         inside = (begins >= start_s) & (begins < end_s)
         if not inside.any():
@@ -94,6 +100,7 @@ class RateTrace:
             self.step_s,
             replace(self.provenance, settings=settings),
             start_s=float(begins[inside][0]),
+            is_part=True,
         )
 
     def day(self, number: int, count: int = 1) -> RateTrace:

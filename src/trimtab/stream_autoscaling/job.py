@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,32 @@ class Job:
         return self.flow * np.array([vertex.service_ms for vertex in self.vertices])
 
 
+def _made(kind: type[Any], told: Any, number: int | None = None) -> Any:
+    """A record from a table of a file; a field that is unknown, missing or no number is named."""
+    what = kind.__name__.lower()
+    if not isinstance(told, dict):
+        raise WorkloadError(f"{what} {number} is {told!r}, no table of fields; compare it with a saved job")
+    what += "" if number is None else f" {told.get('name', number)}"
+    known = {field.name: field for field in fields(kind)}
+    for name, value in told.items():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
+            raise WorkloadError(f"{what} has no field {name!r}; {hint}")
+        if name in ("source", "target"):
+            continue  # The job that has the vertices refuses these.
+        if known[name].type in ("int", "float") and (
+            isinstance(value, bool) or not isinstance(value, int | float)
+        ):
+            raise WorkloadError(f"{what}: {name} = {json.dumps(value)} is no number; write it without quotes")
+        if known[name].type == "int" and value != value // 1:
+            raise WorkloadError(f"{what}: {name} = {value} is no whole number; round it")
+    for name, field in known.items():
+        if name not in told and field.default is MISSING:
+            raise WorkloadError(f"{what}: {name} is missing; add it")
+    return kind(**told)
+
+
 def _check_vertex(job: str, vertex: Vertex) -> None:
     ranges = {
         "service_ms": (vertex.service_ms, 1e-9, 1e9),
@@ -218,9 +245,9 @@ def enough_parallelism(job: Job, rate: float, *, utilisation: float = 0.7) -> In
     >>> enough_parallelism(job, 1000.0).tolist()
     [1, 3]
     """
-    if not (rate > 0 and 0 < utilisation <= 1):
+    if not (rate >= 0 and 0 < utilisation <= 1):
         raise WorkloadError(
-            f"rate {rate:g}/s at utilisation {utilisation:g}; give a rate above 0, 0 < share <= 1"
+            f"rate {rate:g}/s at utilisation {utilisation:g}; give a rate of 0 or more, 0 < share <= 1"
         )
     pairs = zip(job.vertices, (job.flow * rate).tolist(), strict=True)
     return np.array([enough_subtasks(vertex, own, utilisation=utilisation) for vertex, own in pairs])
@@ -260,7 +287,7 @@ def save_job(job: Job, path: Path) -> None:
 def load_job(path: Path) -> Job:
     """Read a job, or say in one line why it cannot be read."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise WorkloadError(f"{path}: no such file; `trimtab import flink` writes job files") from None
     except (OSError, ValueError) as problem:
@@ -274,15 +301,13 @@ def job_from(content: Any, where: str) -> Job:
     """A job from what its JSON file holds; `where` begins a refusal."""
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
         raise WorkloadError(f"{where}: not a job file; expected format {FORMAT!r} version {VERSION}")
-    fields = {name: value for name, value in content.items() if name not in ("format", "version")}
+    told = {name: value for name, value in content.items() if name not in ("format", "version")}
     try:
-        fields["vertices"] = tuple(Vertex(**vertex) for vertex in fields["vertices"])
-        fields["edges"] = tuple(Edge(**edge) for edge in fields["edges"])
-        job = Job(**fields)
-    except (KeyError, TypeError) as problem:
-        raise WorkloadError(
-            f"{where}: a job file with wrong fields ({problem}); compare it with a saved one"
-        ) from None
+        for name, kind in (("vertices", Vertex), ("edges", Edge)):
+            if not isinstance(told.get(name), list):
+                raise WorkloadError(f"{name} is no list; compare it with a saved job")
+            told[name] = tuple(_made(kind, one, number) for number, one in enumerate(told[name]))
+        job: Job = _made(Job, told)
     except WorkloadError as problem:
         raise WorkloadError(f"{where}: {problem}") from None
     if len(job.vertices) > 1 and not job.edges:

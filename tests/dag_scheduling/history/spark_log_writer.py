@@ -42,6 +42,7 @@ class Log:
     spark: str = "4.0.0"
     application_id: str = "app-1"
     name: str = "etl"
+    start_ms: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
     _task_id: int = 0
 
@@ -49,7 +50,12 @@ class Log:
         self._add("SparkListenerLogStart", {"Spark Version": self.spark})
         self._add(
             "SparkListenerApplicationStart",
-            {"App Name": self.name, "App ID": self.application_id, "Timestamp": START, "User": "u"},
+            {
+                "App Name": self.name,
+                "App ID": self.application_id,
+                "Timestamp": START + self.start_ms,
+                "User": "u",
+            },
         )
 
     def environment(self, **properties: str) -> Log:
@@ -102,6 +108,10 @@ class Log:
                 "Properties": properties,
             },
         )
+
+    def submitted(self, stage_id: int, tasks: int, *, attempt: int = 0) -> Log:
+        about = stage(stage_id, tasks) | {"Stage Attempt ID": attempt}
+        return self._add("SparkListenerStageSubmitted", {"Stage Info": about, "Properties": {}})
 
     def job_end(self, job_id: int, *, at: int, ok: bool = True) -> Log:
         result = {"Result": "JobSucceeded" if ok else "JobFailed"}
@@ -177,7 +187,7 @@ class Log:
         return path
 
 
-def two_stage_log(**fields: str) -> Log:
+def two_stage_log(**fields: Any) -> Log:
     """One SQL query, 2 + 1 tasks on two executors: 1000, 3000 ms (fresh), 500 ms (first wave)."""
     return (
         Log(**fields)

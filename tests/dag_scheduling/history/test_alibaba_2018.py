@@ -84,6 +84,59 @@ def test_a_header_with_subsets_and_mean_durations(tmp_path: Path) -> None:
     assert names_of(only) == ["b-j_1"]
 
 
+def test_where_a_mean_is_missing_the_span_is_filled_in(tmp_path: Path) -> None:
+    text = "job,task,instances,start_time,end_time,mean_instance_duration\n"
+    rows = ("j_1,M1,2,10,20,7.5", "j_2,M1,3,10,20,NaN", "j_3,M1,3,10,20,-1")
+    workload, report = import_alibaba_2018(str(written(text + "\n".join(rows) + "\n", tmp_path)))
+    found = [durations_of(workload, "M1", LATER_WAVE, job)[1] for job in range(3)]
+    assert found == [[7500], [10_000], [10_000]]
+    assert report.filled == {"mean durations of instances, from the spans": 2}
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("quoted", ["rows", "all"])
+def test_quotes_and_a_byte_order_mark_are_no_part_of_the_text(mark: str, quoted: str, tmp_path: Path) -> None:
+    header = "task,instances,job,start_time,end_time"
+    rows = ('"M1",10,"j_1",200,230', '"R2_1",5,"j_1",230,240')
+    if quoted == "all":
+        header = ",".join(f'"{name}"' for name in header.split(","))
+    for name in ("batch_task.csv", "batch_task.csv.gz"):
+        path = written(mark + "\n".join((header, *rows)) + "\n", tmp_path, name)
+        workload, _ = import_alibaba_2018(str(path))
+        assert names_of(workload) == ["j_1"]
+        assert stages_of(workload) == {"M1": (10, []), "R2_1": (5, ["M1"])}
+
+
+def test_impossible_numbers_leave_their_job_out(tmp_path: Path) -> None:
+    text = (
+        "job,task,instances,start_time,end_time,mean_instance_duration\n"
+        "sound,M1,2,10,20,1\nwide,M1,99999999999,10,20,1\nlong,M1,2,10,20,9e9\nms,M1,2,10,9999999999,\n"
+    )
+    workload, report = import_alibaba_2018(str(written(text, tmp_path)))
+    assert names_of(workload) == ["sound"]
+    assert report.dropped == {
+        "job: a task has more than 10,000,000 instances": 1,
+        "job: a task takes more than 30 days": 2,
+    }
+
+
+def test_infinity_is_not_a_number(tmp_path: Path) -> None:
+    text = "job,task,instances,start_time,end_time,mean_instance_duration\n"
+    path = written(text + "j_1,M1,2,10,20,1\nj_2,M1,2,10,20,inf\n", tmp_path)
+    with pytest.raises(HistoryError, match="line 3 holds something other than numbers"):
+        import_alibaba_2018(str(path))
+    workload, report = import_alibaba_2018(str(path), keep_going=True)
+    assert (names_of(workload), report.lost) == (["j_1"], {"lines": 1})
+
+
+def test_a_subset_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="has no column subset to look for 'a' in"):
+        import_alibaba_2018(str(written(ORIGINAL, tmp_path)), subset="a")
+    text = "subset,job,task,instances,start_time,end_time\na,j_1,M1,2,10,20\n"
+    with pytest.raises(HistoryError, match="no job in subset 'b'; name another"):
+        import_alibaba_2018(str(written(text, tmp_path)), subset="b")
+
+
 def test_the_first_jobs_by_time_can_be_taken(tmp_path: Path) -> None:
     workload, report = import_alibaba_2018(str(written(ORIGINAL, tmp_path)), max_jobs=1)
     assert names_of(workload) == ["j_1"]
@@ -130,12 +183,14 @@ def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
 def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no such file"):
         import_alibaba_2018(str(tmp_path / "nowhere.csv"))
-    with pytest.raises(HistoryError, match=r"no batch_task\.csv in it"):
+    with pytest.raises(HistoryError, match=r"no batch_task\*\.csv\* in it; name batch_task\.csv"):
         import_alibaba_2018(str(tmp_path))
     (tmp_path / "batch_task.csv.gz").write_bytes(gzip.compress(ORIGINAL.encode())[:30])
     with pytest.raises(HistoryError, match="cannot be read"):
         import_alibaba_2018(str(tmp_path))
     (tmp_path / "batch_task.csv").write_bytes(bytes(range(128, 256)) * 9)
+    with pytest.raises(HistoryError, match=r"2 files in it fit \(batch_task.csv, batch_task.csv.gz\)"):
+        import_alibaba_2018(str(tmp_path))
     with pytest.raises(HistoryError, match="cannot be read"):
         import_alibaba_2018(str(tmp_path / "batch_task.csv"))
 

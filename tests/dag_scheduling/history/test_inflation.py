@@ -71,6 +71,14 @@ def test_an_empty_wave_stays_empty_and_recorded_values_stay() -> None:
     assert filled.later_wave == {4: [50], 8: [70], 13: [114]}
 
 
+def test_guesses_are_not_what_schedulers_are_told() -> None:
+    stage = StageRecord(tasks=2, fresh={4: [100, 200]}, later_wave={4: [60]})
+    filled = extrapolate(stage, [4, 100], a=1.0, b=1.0)
+    assert filled.usual_ms == 120
+    assert extrapolate(filled, [200], a=1.0, b=1.0).usual_ms == 120
+    assert extrapolate(StageRecord(tasks=2), [4], a=1.0, b=1.0).usual_ms is None
+
+
 def test_long_lists_are_thinned_to_their_quantiles() -> None:
     stage = StageRecord(tasks=1000, later_wave={1: list(range(1000))})
     thin = extrapolate(stage, [2], a=0.0, b=1.0).later_wave[2]

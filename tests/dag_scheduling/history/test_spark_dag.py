@@ -1,6 +1,8 @@
 """Which stages make a job and what waits for what, worked out by hand."""
 
+import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.dag_scheduling.history.spark_log_writer import Log, stage, two_stage_log
@@ -17,7 +19,7 @@ def imported(log: Log, folder: Path, *, keep_going: bool = False) -> tuple[Workl
     return import_spark(str(path), keep_going=keep_going, extrapolate=False)
 
 
-def log_with_executor(**fields: str) -> Log:
+def log_with_executor(**fields: Any) -> Log:
     return Log(**fields).executor("1")
 
 
@@ -285,6 +287,32 @@ def test_stages_that_wait_for_one_another_are_refused(tmp_path: Path) -> None:
 def test_applications_of_the_same_name_keep_apart(tmp_path: Path) -> None:
     two_stage_log(application_id="app-1").write(tmp_path / "a")
     two_stage_log(application_id="app-2").write(tmp_path / "b")
-    two_stage_log(application_id="app-2").write(tmp_path / "c")
+    # A second attempt of the same application.
+    two_stage_log(application_id="app-2", start_ms=60_000).write(tmp_path / "c")
     workload, _ = import_spark(str(tmp_path))
     assert names_of(workload) == ["etl-app-1-sql0", "etl-app-2-sql0", "etl-app-2-sql0#2"]
+
+
+def test_an_application_counts_once_however_often_its_log_is_there(tmp_path: Path) -> None:
+    log = two_stage_log()
+    log.write(tmp_path / "app-1")
+    log.write(tmp_path / "backup" / "app-1")
+    (tmp_path / "app-1.gz").write_bytes(gzip.compress(log.data))
+    workload, report = import_spark(str(tmp_path))
+    assert names_of(workload) == ["etl-sql0"]
+    assert report.read["applications"] == 1
+    assert report.dropped == {"log of an application that was read already": 2}
+
+
+def test_logs_of_one_application_that_differ_are_refused(tmp_path: Path) -> None:
+    """Which of the two is right cannot be told; by name, the whole one comes first here."""
+    two_stage_log().write(tmp_path / "app-1")
+    half = two_stage_log()
+    half.events = half.events[:6]
+    half.write(tmp_path / "app-1.inprogress")
+    said = r"app-1\.inprogress: the same application as in .*app-1, but the two .* --keep-going"
+    with pytest.raises(HistoryError, match=said):
+        import_spark(str(tmp_path))
+    workload, report = import_spark(str(tmp_path), keep_going=True)
+    assert stages_of(workload) == {"stage 0": (2, []), "stage 1": (1, ["stage 0"])}
+    assert report.dropped["log of an application that was read already"] == 1

@@ -150,10 +150,10 @@ def recorded_tables() -> dict[str, Any]:
     }
 
 
-def zipped_log() -> bytes:
+def zipped_log(**fields: Any) -> bytes:
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w") as archive:
-        archive.writestr("app-1", two_stage_log().data)
+        archive.writestr("app-1", two_stage_log(**fields).data)
     return memory.getvalue()
 
 
@@ -212,7 +212,7 @@ def test_attempts_of_an_application_have_their_own_logs(server: FakeServer) -> N
     server.answers = {
         "/api/v1/applications": [{"id": "app-1", "name": "etl", "attempts": attempts}],
         f"{APPLICATION}/1/logs": zipped_log(),
-        f"{APPLICATION}/2/logs": zipped_log(),
+        f"{APPLICATION}/2/logs": zipped_log(start_ms=60_000),
     }
     assert import_spark_server(server.url)[0].job_count == 2
 

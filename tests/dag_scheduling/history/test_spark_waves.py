@@ -179,6 +179,51 @@ def test_a_stage_retry_counts_each_partition_once(spark: str, tmp_path: Path) ->
     assert report.dropped["failed task attempt"] == 1
 
 
+def test_tasks_without_an_end_count_like_the_others_of_their_stage(tmp_path: Path) -> None:
+    """A busy Spark drops events: eight tasks were to run, three ends are in the log."""
+    log = Log().executor("1").job(0, stage(0, 8), at=0)
+    for number in range(3):
+        log.task(0, number, "1", 100 * number, 100 * number + 100)
+    workload, report = imported(log.job_end(0, at=900), tmp_path)
+    assert stages_of(workload) == {"stage 0": (8, [])}
+    assert workload.work_ms == 800
+    assert report.filled == {"tasks without an end, like the others of their stage": 5}
+    assert report.read["tasks"] == 8
+
+
+def test_a_stage_of_which_some_output_existed_runs_fewer_tasks_than_announced(tmp_path: Path) -> None:
+    log = (
+        Log()
+        .executor("1")
+        .job(0, stage(0, 8), at=0)
+        .submitted(0, 2)
+        .task(0, 3, "1", 0, 100)
+        .task(0, 5, "1", 100, 200, reason="FetchFailed")
+        .submitted(0, 1, attempt=1)
+        .task(0, 5, "1", 200, 300, attempt=1, index=0)
+        .job_end(0, at=300)
+    )
+    workload, report = imported(log, tmp_path)
+    assert stages_of(workload) == {"stage 0": (2, [])}
+    assert not report.filled
+
+
+def test_a_stage_that_ran_without_the_end_of_any_task_is_lost(tmp_path: Path) -> None:
+    log = (
+        Log()
+        .executor("1")
+        .job(0, stage(0, 4), stage(1, 1, (0,)), stage(2, 3), at=0)
+        .submitted(0, 4)
+        .submitted(1, 1)
+        .submitted(2, 0)
+        .task(1, 0, "1", 100, 200, shuffle=False)
+        .job_end(0, at=200)
+    )
+    workload, report = imported(log, tmp_path)
+    assert stages_of(workload) == {"stage 1": (1, [])}
+    assert report.lost == {"stages that ran, but without the end of any task": 1}
+
+
 def test_many_slot_counts_become_at_most_eight_log_spaced_points(tmp_path: Path) -> None:
     log = Log().job(0, stage(0, 64), at=0)
     for number in range(64):
@@ -201,3 +246,5 @@ def test_with_extrapolation_every_stage_has_every_point(tmp_path: Path) -> None:
     # Published: with 50 executors 2.16 times the work of 5.
     assert fresh[50][0] / fresh[5][0] == pytest.approx(2.16, rel=0.03)
     assert any("published TPC-H statistics" in line for line in report.assumptions)
+    # 1000, 3000 and 500 ms ran; what they might have taken elsewhere is no work.
+    assert workload.work_ms == 4500

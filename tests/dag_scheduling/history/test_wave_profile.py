@@ -53,6 +53,13 @@ def test_our_own_format_names_jobs_and_tasks(tmp_path: Path) -> None:
     assert plain.profile.points.tolist() == [2, 10, 40]
 
 
+def test_work_is_counted_at_recorded_durations(tmp_path: Path) -> None:
+    waves = {"fresh": {"2": [300]}, "first_wave": {"2": [300, 100]}, "rest_wave": {}}
+    content = profile(edges=[], stages=[waves | {"tasks": 3}])
+    workload, _ = import_wave_profile(str(written(content, tmp_path)))
+    assert workload.work_ms == 3 * 200
+
+
 def test_sizes_can_be_chosen(tmp_path: Path) -> None:
     path = written(profile() + profile(size_gb=2), tmp_path)
     assert [job.name for job in read_wave_profile(path, sizes_gb=[2])] == ["tpch-q5-2g"]
@@ -71,6 +78,12 @@ def test_sizes_can_be_chosen(tmp_path: Path) -> None:
         ([{"query": 1}], "job 0 cannot be used"),
         (profile(edges=[[0, 7]]), "job 0 cannot be used"),
         (profile(edges=[[-1, 0]]), "edge from -1"),
+        (profile(stages=[STAGE | {"fresh": {"2": [0.1]}}, STAGE]), "0.1 ms, where a whole number"),
+        (profile(stages=[STAGE | {"fresh": {"2": ["80"]}}, STAGE]), "'80' ms, where a whole number"),
+        (profile(stages=[STAGE | {"tasks": 4.5}, STAGE]), "4.5 tasks, where a whole number"),
+        (profile(stages=[STAGE | {"tasks": True}, STAGE]), "True tasks, where a whole number"),
+        (profile(stages=[STAGE | {"frsh": {"2": [80]}}, STAGE]), "unknown field 'frsh'; there are fresh"),
+        (profile(edgse=[]), "unknown field 'edgse'; there are name"),
     ],
 )
 def test_other_content_is_refused(content: object, said: str, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from trimtab.core.errors import HistoryError
 from trimtab.gpu_scheduling.cluster import Cluster
@@ -74,6 +76,21 @@ def test_tables_beside_tell_submission_user_and_group(tmp_path: Path) -> None:
     assert every.user.tolist() == [0, 0, 1]
     # The same tag, but another role.
     assert len(set(every.group.tolist())) == 3
+
+
+def test_a_task_that_started_before_its_job_was_submitted(tmp_path: Path) -> None:
+    (tmp_path / "pai_task_table.csv").write_text(TASKS)
+    (tmp_path / "pai_job_table.csv").write_text(JOBS.replace("950.0", "1050.0"))
+    jobs, report = import_alibaba_pai_2020(str(tmp_path))
+    assert jobs.arrival_ms.tolist() == [0, 150_000, 400_000]
+    assert report.filled["jobs submitted after they started: they come when they start"] == 1
+
+
+def test_of_two_tables_beside_none_is_taken(tmp_path: Path) -> None:
+    for name, text in (("pai_task_table", TASKS), ("pai_job_table", JOBS), ("pai_job_table_2", JOBS)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    with pytest.raises(HistoryError, match=r"2 files in it fit \(pai_job_table.csv, pai_job_table_2.csv\)"):
+        import_alibaba_pai_2020(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -167,6 +184,13 @@ def test_philly(tmp_path: Path) -> None:
     assert passed.ids == ("a",)
 
 
+def test_philly_submitted_after_it_started(tmp_path: Path) -> None:
+    late = [PHILLY[0] | {"submitted_time": "2017-10-07 01:30:00"}, PHILLY[1]]
+    jobs, report = import_philly_json(logged(tmp_path, late))
+    assert jobs.arrival_ms.tolist() == [0, 120_000]
+    assert report.filled == {"jobs submitted after they started: they come when they start": 1}
+
+
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
@@ -220,6 +244,9 @@ off,other,waiting,2024-01-01T00:00:50Z,,,1,1,1Gi,,Pending
 """
 
 
+NOON, ONE = "2024-01-01T12:00:00Z", "2024-01-01T13:00:00Z"
+
+
 def test_pods_of_an_owner_are_a_gang(tmp_path: Path) -> None:
     path = tmp_path / "pods.csv"
     path.write_text(PODS)
@@ -248,14 +275,15 @@ def test_pods_of_an_owner_are_a_gang(tmp_path: Path) -> None:
     ("row", "said"),
     [
         (
-            "bert-0,team,bert-7,2024-01-01T00:00:00Z,1,2,4,8,32Gi,,",
+            f"bert-0,team,bert-7,2024-01-01T00:00:00Z,{NOON},{NOON},4,8,32Gi,,",
             "line 10: pod 'bert-0' stands there twice",
         ),
-        ("x,team,,100,50,20,1,1,1Gi,,", "line 10: pod 'x' ends before it starts"),
-        ("x,team,,100,150,200,one,1,1Gi,,", "line 10: gpus is 'one', which is no quantity"),
-        ("x,team,,100,150,200,1,1,lots,,", "line 10: memory is 'lots'"),
-        (",team,,100,150,200,1,1,1Gi,,", "line 10: a pod without a name"),
-        ("x,team,,,150,200,1,1,1Gi,,", "line 10: no number in arrival_s"),
+        (f"x,team,,{NOON},{NOON},2024-01-01T11:59:00Z,1,1,1Gi,,", "line 10: pod 'x' ends before it starts"),
+        (f"x,team,,{NOON},{NOON},{ONE},one,1,1Gi,,", "line 10: gpus is 'one', which is no quantity"),
+        (f"x,team,,{NOON},{NOON},{ONE},1,1,lots,,", "line 10: memory is 'lots'"),
+        (f",team,,{NOON},{NOON},{ONE},1,1,1Gi,,", "line 10: a pod without a name"),
+        (f"x,team,,,{NOON},{ONE},1,1,1Gi,,", "line 10: no number in arrival_s"),
+        (f"x,team,,60,{NOON},{ONE},1,1,1Gi,,", "line 10: created is '60', a number among dates"),
     ],
 )
 def test_damaged_pods(row: str, said: str, tmp_path: Path) -> None:
@@ -266,6 +294,80 @@ def test_damaged_pods(row: str, said: str, tmp_path: Path) -> None:
     jobs, report = import_kubernetes_pods(str(path), keep_going=True)
     assert jobs.job_count == 3
     assert sum(report.lost.values()) == 1
+
+
+def pods(folder: Path, *rows: str) -> str:
+    path = folder / "pods.csv"
+    path.write_text("\n".join(["name,namespace,owner,created,started,finished,gpus,gpu_model,phase", *rows]))
+    return str(path)
+
+
+def test_pods_that_ran_one_after_another_are_jobs(tmp_path: Path) -> None:
+    rows = [f"p{n},ns,set,{1000 * n},{1000 * n + 5},{1000 * n + 905},1,," for n in range(10)]
+    jobs, report = import_kubernetes_pods(pods(tmp_path, *rows))
+    assert jobs.ids[:2] == ("ns/set", "ns/set#2")
+    assert (jobs.job_count, set(jobs.gpus.tolist()), set(jobs.duration_ms.tolist())) == (10, {1.0}, {900_000})
+    assert jobs.arrival_ms.tolist() == [1_000_000 * n for n in range(10)]
+    assert report.filled == {"jobs of an owner whose pods ran one after another: each run is a job": 10}
+
+
+def test_a_retry_is_a_job_of_its_own(tmp_path: Path) -> None:
+    retried = "a,ns,j,0,5,65,4,,Failed", "b,ns,j,70,75,675,4,,Succeeded"
+    jobs, _ = import_kubernetes_pods(pods(tmp_path, *retried))
+    assert (jobs.gpus.tolist(), jobs.duration_ms.tolist()) == ([4.0, 4.0], [60_000, 600_000])
+    jobs, _ = import_kubernetes_pods(pods(tmp_path, *retried), only_completed=True)
+    assert (jobs.ids, jobs.gpus.tolist()) == (("ns/j#2",), [4.0])
+    # The retry still runs, or waits: what failed before held its GPUs all the same.
+    for now in ("b,ns,j,70,75,,4,,Running", "b,ns,j,70,,,4,,Pending"):
+        jobs, report = import_kubernetes_pods(pods(tmp_path, retried[0], now))
+        assert (jobs.ids, jobs.duration_ms.tolist()) == (("ns/j",), [60_000])
+        assert sum(report.dropped.values()) == 1
+
+
+def test_a_worker_that_took_over_does_not_count_beside_the_other(tmp_path: Path) -> None:
+    rows = ["a,ns,j,0,0,100,2,,", "b,ns,j,0,0,40,2,,Failed", "c,ns,j,41,45,100,2,,", "d,ns,j,0,0,0,2,,Failed"]
+    jobs, report = import_kubernetes_pods(pods(tmp_path, *rows))
+    assert (jobs.instances.tolist(), jobs.gpu_milli.tolist()) == ([2], [2000])
+    assert jobs.duration_ms.tolist() == [100_000]
+    told = "jobs with pods that took over from others: as large as when most GPUs were held"
+    assert report.filled == {told: 1}
+
+
+@given(
+    spans=st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 6), st.sampled_from([1, 2, 4])), min_size=1, max_size=8
+    )
+)
+def test_an_owner_is_never_larger_or_busier_than_its_pods(
+    spans: list[tuple[int, int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Counted second by second: the most GPUs held at once, and the seconds with any."""
+    held = [sum(g for start, length, g in spans if start <= t < start + length) for t in range(30)]
+    assume(any(held))
+    rows = [f"p{n},ns,j,0,{start},{start + length},{g},," for n, (start, length, g) in enumerate(spans)]
+    jobs, _ = import_kubernetes_pods(pods(tmp_path_factory.mktemp("pods"), *rows))
+    assert jobs.gpus.max() == max(held)
+    assert jobs.duration_ms.sum() == 1000 * sum(gpus > 0 for gpus in held)
+
+
+def test_a_gang_whose_pods_ask_for_different_models(tmp_path: Path) -> None:
+    rows = ["a,ns,j,0,0,9,4,V100,", "b,ns,j,0,0,9,4,P100|V100,", "c,ns,j,0,0,9,4,,", "d,ns,k,0,0,9,1,V100,"]
+    jobs, report = import_kubernetes_pods(pods(tmp_path, *rows))
+    assert jobs.type_names == ("P100", "V100")
+    assert jobs.allowed_types.tolist() == [3, 2]
+    assert report.filled == {"jobs whose pods ask for different GPU models: any of these will do": 1}
+
+
+def test_a_gang_of_different_parts_is_rounded_up_and_told(tmp_path: Path) -> None:
+    jobs, report = import_kubernetes_pods(pods(tmp_path, "a,ns,j,0,0,9,1,,", "b,ns,j,0,0,9,0.5,,"))
+    assert jobs.gpus.tolist() == [2.0]
+    assert report.filled == {"jobs of one GPU and a part: rounded up to whole GPUs": 1}
+
+
+def test_a_pod_created_after_it_started(tmp_path: Path) -> None:
+    jobs, report = import_kubernetes_pods(pods(tmp_path, "a,ns,,100,5,65,1,,", "b,ns,,0,5,65,1,,"))
+    assert jobs.arrival_ms.tolist() == [0, 5000]
+    assert report.filled == {"jobs submitted after they started: they come when they start": 1}
 
 
 def test_pods_without_needed_columns(tmp_path: Path) -> None:

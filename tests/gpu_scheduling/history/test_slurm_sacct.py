@@ -2,6 +2,7 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ ROWS = """\
 11_3|train_2|ann|FAILED|2024-01-01T00:00:00|2024-01-01T00:00:05|2024-01-02T02:03:09|1-02:03:04|1|cpu=4,mem=8000M,node=1,gres/gpu=1|cpu=4,gres/gpu=1,mem=8000M,node=1
 12+0|pipe|bob|COMPLETED|2024-01-01T00:00:20|2024-01-01T00:00:30|2024-01-01T00:01:30|00:01:00|1|cpu=8,mem=16G,node=1,gres/gpu=2|cpu=8,gres/gpu=2,mem=16G,node=1
 12+1|pipe|bob|COMPLETED|2024-01-01T00:00:20|2024-01-01T00:00:30|2024-01-01T00:01:20|00:00:50|3|cpu=24,mem=48G,node=3,gres/gpu=6|cpu=24,gres/gpu=6,mem=48G,node=3
-13|odd|bob|CANCELLED by 1000|1704067230|1704067240|1704067260|00:00:20|2||cpu=6,gres/gpu=3,mem=6G,node=2
+13|odd|bob|CANCELLED+|2024-01-01T00:00:30|2024-01-01T00:00:40|2024-01-01T00:01:00|00:00:20|2||cpu=6,gres/gpu=3,mem=6G,node=2
 14|cpu|bob|COMPLETED|2024-01-01T00:00:31|2024-01-01T00:00:40|2024-01-01T00:01:00|00:00:20|1|cpu=4|cpu=4,mem=6G,node=1
 15|late|bob|RUNNING|2024-01-01T00:00:32|2024-01-01T00:00:40|Unknown|00:00:20|1||cpu=6,gres/gpu=3,node=1
 16_[4-9%2]|later|bob|PENDING|2024-01-01T00:00:33|Unknown|Unknown|00:00:00|1|cpu=1,gres/gpu=1|
@@ -97,6 +98,8 @@ def test_slices_are_noted() -> None:
 
 GOOD = "1|2024-01-01T00:00:00|2024-01-01T00:00:05|2024-01-01T00:01:05|gres/gpu=1"
 SHORT = "JobID|Submit|Start|End|AllocTRES"
+NOON = "2024-01-01T12:00:00"
+SPAN = f"{NOON}|2024-01-01T13:00:00"
 
 
 @pytest.mark.parametrize(
@@ -109,13 +112,26 @@ SHORT = "JobID|Submit|Start|End|AllocTRES"
         ),
         (GOOD, "line 3: job '1' stands there twice", "jobs with the id of another"),
         ("2|soon|1|2|gres/gpu=1", "line 3: Submit is 'soon', which is no time", "rows"),
-        ("2|Unknown|1|2|gres/gpu=1", "line 3: no time of submission", "rows"),
-        ("2|1|1|2|gres/gpu=many", "line 3: 'gres/gpu=many' is no list of resources", "rows"),
+        (f"2|Unknown|{SPAN}|gres/gpu=1", "line 3: no time of submission", "rows"),
+        (f"2|1704067200|{SPAN}|gres/gpu=1", "line 3: Submit is '1704067200', a number among dates", "rows"),
+        (f"2|{NOON}|{SPAN}|gres/gpu=many", "line 3: 'gres/gpu=many' is no list of resources", "rows"),
+        (
+            f"2|{NOON}|{SPAN}|cpu=1e18,gres/gpu=1",
+            r"line 3: cpus is 1e\+18, more than any cluster has",
+            "jobs larger than any cluster",
+        ),
         ("2|1|1|2|gres/gpu=1|7", "line 3: 6 cells where 5 are expected", "rows"),
         ("2|1|1", "line 3: 3 cells where 5 are expected", "rows"),
+        # In such files a quotation mark is a letter of a name.
+        ('2"|1|1', "line 3: 3 cells where 5 are expected", "rows"),
+        ('2"|1|1|2|gres/gpu=1|7', "line 3: 6 cells where 5 are expected", "rows"),
         ("2|nan5|1|2|gres/gpu=1", "Submit is 'nan5'", "rows"),
-        ("2|1|1|9e99|gres/gpu=1", "a job of 9e\\+99 s", "jobs of more than ten years"),
-        ("2|1|1|inf|gres/gpu=1", "no number in duration_s", "jobs with unknown numbers"),
+        (
+            f"2|{NOON}|{NOON}|2034-02-01T00:00:00|gres/gpu=1",
+            "a job of 318254400.0 s",
+            "jobs of more than ten years",
+        ),
+        (f"2|{NOON}|{NOON}|inf|gres/gpu=1", "no number in duration_s", "jobs with unknown numbers"),
     ],
 )
 def test_damage_is_named_or_counted(row: str, said: str, lost: str, tmp_path: Path) -> None:
@@ -142,6 +158,51 @@ def test_damage_is_named_or_counted(row: str, said: str, lost: str, tmp_path: Pa
 def test_columns_that_are_needed(header: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=said + r".*sacct -a -P"):
         import_slurm_sacct(written(tmp_path, GOOD, header))
+
+
+def test_a_job_comes_no_later_than_it_starts(tmp_path: Path) -> None:
+    rows = "1|500|100|160|gres/gpu=1\n2|90|100|130|gres/gpu=1\n3+0|400|130|160|gres/gpu=1\n"
+    jobs, report = import_slurm_sacct(written(tmp_path, rows, SHORT))
+    assert jobs.ids == ("2", "1", "3")
+    assert jobs.arrival_ms.tolist() == [0, 10_000, 40_000]
+    assert report.filled == {"jobs submitted after they started: they come when they start": 2}
+
+
+def test_a_quotation_mark_in_a_name(tmp_path: Path) -> None:
+    rows = '1|say "hi"|1|00:30|gres/gpu=1\n2|it"s|1|00:30|gres/gpu=1\n'
+    jobs, _ = import_slurm_sacct(written(tmp_path, rows, "JobID|JobName|Submit|Elapsed|AllocTRES"))
+    assert jobs.ids == ("1", "2")
+
+
+def test_a_folder_with_several_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "february").mkdir()
+    (tmp_path / ".hidden").touch()
+    path = written(tmp_path, f"{GOOD}\n", SHORT, "2024-01.txt")
+    _, report = import_slurm_sacct(str(tmp_path))
+    assert report.lines()[0] == path
+    for month in range(2, 7):
+        written(tmp_path, f"{GOOD}\n", SHORT, f"2024-0{month}.txt")
+    with pytest.raises(HistoryError) as refusal:
+        import_slurm_sacct(str(tmp_path))
+    names = "2024-01.txt, 2024-02.txt, 2024-03.txt, 2024-04.txt, ..."
+    assert (
+        str(refusal.value)
+        == f"{tmp_path}: 6 files in it fit ({names}); name one of them, or move the others away"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"partition": "gpuu"}, "2 x job of another partition"),
+        ({"only_completed": True}, "1 x job that still runs, 1 x job that did not complete"),
+    ],
+)
+def test_no_job_is_left(options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    header = "JobID|Partition|State|Submit|Elapsed|AllocTRES"
+    rows = "1|gpu|RUNNING|1|00:30|gres/gpu=1\n2|gpu|FAILED|1|00:30|gres/gpu=1\n"
+    with pytest.raises(HistoryError, match=rf"no usable job in it \({said}\)"):
+        import_slurm_sacct(written(tmp_path, rows, header), **options)
 
 
 def test_nothing_of_use(tmp_path: Path) -> None:

@@ -49,6 +49,23 @@ def test_other_names_dates_nodes_and_parts(tmp_path: Path) -> None:
     assert jobs.type_names == ("P100", "RTX3090", "V100")
     assert jobs.allowed_types.tolist() == [0, 0b011, 0b100]
     assert any("'RTX3090' has no known speed; declare it in gpu_types" in line for line in report.assumptions)
+    assert report.filled["jobs of one GPU and a part: rounded up to whole GPUs"] == 1
+
+
+def test_a_part_above_one_gpu_is_rounded_up_and_told(tmp_path: Path) -> None:
+    jobs, report = import_gpu_jobs_csv(written(tmp_path, "arrival_s,duration_s,gpus\n0,9,1.5\n0,9,0.5\n"))
+    assert jobs.gpus.tolist() == [2.0, 0.5]
+    assert report.filled == {"jobs of one GPU and a part: rounded up to whole GPUs": 1}
+
+
+def test_a_quoted_cell_may_hold_commas(tmp_path: Path) -> None:
+    jobs, _ = import_gpu_jobs_csv(written(tmp_path, 'name,arrival_s,duration_s,gpus\n"bert, large",0,9,1\n'))
+    assert jobs.job_count == 1
+
+
+def test_a_column_that_stands_there_twice(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="two columns are called 'gpus'; rename or remove one of them"):
+        import_gpu_jobs_csv(written(tmp_path, "arrival_s,duration_s,gpus,GPUs\n0,60,1,2\n"))
 
 
 def test_a_column_of_another_name(tmp_path: Path) -> None:
@@ -89,8 +106,15 @@ def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
         ("c,5,nan,1,ann,x", "line 4: no number in duration_s", "jobs with unknown numbers"),
         ("c,5,3,,ann,x", "line 4: no number in gpus", "jobs with unknown numbers"),
         ("c,5,3,-2,ann,x", "line 4: -2.0 GPUs", "jobs with a negative number of GPUs"),
+        (
+            "c,5,3,1e18,ann,x",
+            r"line 4: gpus is 1e\+18, more than any cluster has",
+            "jobs larger than any cluster",
+        ),
+        ("c,2024-05-01,3,1,ann,x", "line 4: arrival_s is '2024-05-01', a date among numbers", "rows"),
         ("c,5,three,1,ann,x", "line 4: duration_s is 'three', which is no number", "rows"),
         ("c,5,3,1,ann", "line 4: 5 cells where 6 are expected", "rows"),
+        ('c,5,3,1,"ann,x"', "line 4: 5 cells where 6 are expected", "rows"),
         (
             "c,1714550000000,3,1,ann,x",
             "line 4: .* arrives at 1714550000000.0 s, after the year 3000; times are in seconds",
@@ -197,6 +221,15 @@ def test_helios(tmp_path: Path) -> None:
     assert report.dropped["job that did not complete"] == 1
 
 
+def test_helios_submitted_after_it_started(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, HELIOS.replace("2020-06-09 18:41:31", "2020-06-09 19:00:00", 1), "cluster_log.csv"
+    )
+    jobs, report = import_helios_cluster_log(path)
+    assert jobs.arrival_ms.tolist() == [0, 30_000, 50_000]
+    assert report.filled == {"jobs submitted after they started: they come when they start": 1}
+
+
 def test_helios_that_ends_before_it_starts(tmp_path: Path) -> None:
     path = written(tmp_path, HELIOS.replace("18:51:11,600", "18:31:11,600"), "cluster_log.csv")
     with pytest.raises(HistoryError, match=r"line 2: the job ends before it starts \(it takes -600.0 s\)"):
@@ -288,8 +321,23 @@ def test_openb_pods(tmp_path: Path) -> None:
     assert jobs.type_names == ("V100M16", "V100M32")
     assert jobs.allowed_types.tolist() == [3, 0]
     assert report.dropped == {"pod without GPUs": 1, "pod that was never scheduled": 1}
+    assert report.lines()[0] == path
     every, report = import_openb_2023(path, keep_pending=True)
     assert every.duration_ms.tolist() == [4000, 380_000, 100_000]
+
+
+def test_openb_has_several_lists(tmp_path: Path) -> None:
+    for name in ("cpu050", "default"):
+        written(tmp_path, PODS, f"openb_pod_list_{name}.csv")
+    said = r"2 files in it fit \(openb_pod_list_cpu050.csv, openb_pod_list_default.csv\); name one of them"
+    with pytest.raises(HistoryError, match=said):
+        import_openb_2023(str(tmp_path))
+
+
+def test_openb_pods_created_after_they_were_scheduled(tmp_path: Path) -> None:
+    jobs, report = import_openb_2023(written(tmp_path, PODS.replace("90,95,91", "94,95,91")))
+    assert jobs.arrival_ms.tolist() == [0, 9000]
+    assert report.filled == {"jobs submitted after they started: they come when they start": 1}
 
 
 def test_openb_lists_without_times(tmp_path: Path) -> None:

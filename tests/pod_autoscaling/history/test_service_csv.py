@@ -32,7 +32,12 @@ def test_names_as_people_write_them(tmp_path: Path) -> None:
     assert history.replicas.tolist() == [2, 2]
     assert not history.knows("cpu_limit")
     assert report.read == {"rows": 2}
-    assert report.assumptions == ["not measured: in_flight, cpu_limit"]
+    *units, missing = report.assumptions
+    assert missing == "not measured: in_flight, cpu_limit"
+    assert units == [
+        f"{name} is in s, as nothing else is said (latency_unit)"
+        for name in ("latency mean", "latency p50", "latency p99")
+    ]
 
 
 def test_units_stand_in_names(tmp_path: Path) -> None:
@@ -47,8 +52,11 @@ def test_units_stand_in_names(tmp_path: Path) -> None:
 
 def test_units_may_be_told(tmp_path: Path) -> None:
     path = written(tmp_path, "second,rate,cpu,memory,latency,p99\n0,1,500,2,50,90\n15,1,500,2,50,90\n")
-    history, _ = read_service_csv(path, cpu_unit="millicores", memory_unit="GiB", latency_unit="ms")
+    history, report = read_service_csv(path, cpu_unit="millicores", memory_unit="GiB", latency_unit="ms")
     assert (history.cpu[0], history.memory_mib[0]) == (0.5, 2048)
+    assert not any("nothing else is said" in one for one in report.assumptions)
+    _, report = read_service_csv(path, latency_unit="ms")
+    assert [one.split(",")[0] for one in report.assumptions[:-1]] == ["cpu is in cores", "memory is in MiB"]
     assert (history.latency_s[0], history.latency_p99_s[0]) == (0.05, 0.09)
     with pytest.raises(HistoryError, match="memory_unit = 'acres'; use one of mib, mb"):
         read_service_csv(path, memory_unit="acres")

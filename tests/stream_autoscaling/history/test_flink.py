@@ -296,8 +296,10 @@ def test_one_answer_a_line(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text("".join(json.dumps(answer) + "\n" for answer in counting_job().watched(3)))
     assert import_flink(str(path))[0].usual_rate == pytest.approx(100)
+    path.write_text(path.read_text() + "\n \n")
+    assert import_flink(str(path))[1].read["answers"] == 3
     path.write_text(path.read_text() + "{torn\n")
-    with pytest.raises(HistoryError, match="a line that is not JSON"):
+    with pytest.raises(HistoryError, match=r"answers\.jsonl: line 6 is not JSON"):
         import_flink(str(tmp_path))
     _, report = import_flink(str(tmp_path), keep_going=True)
     assert report.lost == {"files that are not JSON": 1}

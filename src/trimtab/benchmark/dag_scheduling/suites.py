@@ -14,7 +14,12 @@ from trimtab.dag_scheduling.episode import Episode
 from trimtab.dag_scheduling.policies import POLICIES, PREFIX, DagPolicy
 from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload import Workload
-from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
+from trimtab.dag_scheduling.workload.presets import (
+    WorkloadSettings,
+    draw_workload,
+    find_source,
+    has_demands,
+)
 
 __all__ = [
     "BatchSuite",
@@ -228,11 +233,19 @@ class DecimaSuite(DagSuite):
 
 
 class RandomMemoryWorkload(WorkloadSettings):
-    """Stages with random memory demands unless told otherwise."""
+    """Stages with random memory demands, unless told otherwise or the workload has some of its own."""
 
     random_memory: bool = Field(
-        default=True, description="Give every stage a random memory demand in (0, 1]."
+        default=True,
+        description="Give every stage a random memory demand in (0, 1]; by default unless it has one.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_demands(cls, values: object) -> object:
+        if isinstance(values, dict) and "random_memory" not in values and isinstance(values.get("name"), str):
+            return {**values, "random_memory": not has_demands(values["name"])}
+        return values
 
 
 class FourClassCluster(Cluster):

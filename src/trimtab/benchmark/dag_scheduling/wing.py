@@ -20,7 +20,12 @@ from trimtab.dag_scheduling.policies import POLICIES, DagPolicy, make_policy
 from trimtab.dag_scheduling.simulator.compiling import cache_folder
 from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload import Profile, Workload
-from trimtab.dag_scheduling.workload.presets import Source, WorkloadSettings, find_source
+from trimtab.dag_scheduling.workload.presets import (
+    TRAINING_SHARE,
+    Source,
+    WorkloadSettings,
+    find_source,
+)
 from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
 if TYPE_CHECKING:
@@ -47,12 +52,19 @@ def caption(comparison: Comparison, result: ScenarioResult) -> str:
     """What was played, in a line."""
     suite: Any = comparison.suite
     workload = result.scenario.workload
-    stream = "" if result.scenario.load is None else f" at load {result.scenario.load:g}"
     return (
-        f"{comparison.name or 'comparison'}: {workload.jobs:,} {workload.name} jobs, "
-        f"{workload.arrivals} arrivals{stream}, {suite.cluster.executors:,} executors, "
-        f"{suite.seeds} unseen seeds"
+        f"{comparison.name or 'comparison'}: {_jobs(workload, result.scenario.load)}"
+        f"{', random memory demands' if workload.random_memory else ''}, "
+        f"{suite.cluster.executors:,} executors, {suite.seeds} unseen seeds"
     )
+
+
+def _jobs(workload: WorkloadSettings, load: float | None) -> str:
+    if workload.arrivals == "trace":
+        share = as_percent(1 - TRAINING_SHARE)
+        return f"{workload.jobs:,} jobs in a row of the last {share} of {workload.name}"
+    stream = "" if load is None else f" at load {load:g}"
+    return f"{workload.jobs:,} {workload.name} jobs, {workload.arrivals} arrivals{stream}"
 
 
 def scenario_ground(suite: Any, scenario: Scenario) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -8,13 +8,9 @@ measured in another, so a suite refuses policies that need more than it tells.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
-
-import numpy as np
 
 from trimtab.benchmark.gpu_scheduling.wing import GPU
 from trimtab.benchmark.suite import FIRST_TEST_SEED, SEEDS_PER_DRAW, Scenario, Suite, Wing
@@ -24,9 +20,10 @@ from trimtab.gpu_scheduling.cluster import Cluster, Information
 from trimtab.gpu_scheduling.episode import METRICS, Episode
 from trimtab.gpu_scheduling.policies import POLICIES, PREFIX, GpuPolicy
 from trimtab.gpu_scheduling.simulator.simulator import NeverEnds, simulate
+from trimtab.gpu_scheduling.simulator.tables import refuse_misfits
 from trimtab.gpu_scheduling.workload import Workload
-from trimtab.gpu_scheduling.workload.clusters import TRACE_TYPES, find_cluster, usual_load
-from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
+from trimtab.gpu_scheduling.workload.clusters import capacity_gpus, find_cluster, usual_load
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, all_jobs, draw_workload, find_source
 
 __all__ = [
     "DasLargeSuite",
@@ -35,8 +32,6 @@ __all__ = [
     "GpuSuite",
     "OracleSmallSuite",
     "PredictedSmallSuite",
-    "capacity_gpus",
-    "cluster_named",
 ]
 
 PAPER_RULES = (
@@ -77,33 +72,9 @@ FORETELLING_RULES = (
 )
 """Where durations are known or predicted; the first three do without, so that its worth can be seen."""
 TRAINED = "das"
-_SIZE = re.compile(r"\d+x\d+(x\w+)?")
 BASELINE = "fifo"
 """In order of arrival on the tightest machine, and whoever fits goes ahead: what clusters do today."""
 USUAL_JOBS = 1000
-
-
-def cluster_named(name: str) -> Cluster:
-    """A cluster by name (das-small), by size (64x8: so many machines of so many GPUs), or from a table.
-
-    >>> len(cluster_named("16x8").machine_table.names)
-    16
-    """
-    if name.endswith(".csv") or Path(name).is_file():
-        # Models that public traces name are known here, so that their tables can be read.
-        return Cluster(table=name, gpu_types=TRACE_TYPES)
-    return find_cluster(f"homogeneous:{name}" if _SIZE.fullmatch(name) else name)
-
-
-def capacity_gpus(cluster: Cluster) -> float:
-    """GPUs of a cluster in GPUs of the reference speed, by their models; slow machines count in full.
-
-    >>> capacity_gpus(cluster_named("das-small"))
-    32.0
-    """
-    machines = cluster.machine_table
-    speed = np.array([one.speed for one in machines.types])[machines.gpu_type]
-    return float((machines.gpus * speed).sum())
 
 
 @dataclass(frozen=True)
@@ -155,7 +126,7 @@ class GpuSuite(Suite):
         """Single fields, or a whole cluster by name: cluster = "64x8"."""
         if not isinstance(given, dict | str):
             return given
-        named = cluster_named(given if isinstance(given, str) else cls.usual_cluster)
+        named = find_cluster(given if isinstance(given, str) else cls.usual_cluster)
         usual = {**named.model_dump(exclude_defaults=True), "information": cls.information}
         return usual if isinstance(given, str) else {**usual, **given}
 
@@ -208,8 +179,9 @@ class GpuSuite(Suite):
         return self.cluster.information != "none" or not getattr(policy, "needs_durations", False)
 
     def check(self) -> None:
-        """Refuse unknown workloads, machines that cannot be read, and policies of another tier."""
-        find_source(self.workload.name)
+        """Refuse unknown workloads, machines that cannot be read or hold them, policies of another tier."""
+        if isinstance(find_source(self.workload.name), Workload):
+            refuse_misfits(all_jobs(self.workload), self.cluster)
         _ = self.cluster.machine_table
         for name in self.policies:
             if not self.admits(self.wing.make_policy(name.removesuffix(":tuned"))):

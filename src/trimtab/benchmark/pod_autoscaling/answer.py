@@ -29,6 +29,8 @@ def answer(comparison: Comparison, result: ScenarioResult) -> str:
     """
     suite: Any = comparison.suite
     budget = suite.deployment.objective.budget
+    if not any(one.arrived.any() for episodes in result.episodes.values() for one in episodes):
+        return "Nothing arrived in these hours, so nobody could be late; play longer ones, or a busier trace."
     keepers = [row for row in result.rows if keeps_budget(row, budget)]
     if not keepers:
         return _nobody(result, budget)

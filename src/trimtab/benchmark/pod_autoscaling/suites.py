@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,7 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trimtab.benchmark.pod_autoscaling.wing import POD
-from trimtab.benchmark.suite import FIRST_TEST_SEED, SEEDS_PER_DRAW, Scenario, Suite, Wing
+from trimtab.benchmark.suite import (
+    FIRST_TEST_SEED,
+    SEEDS_PER_DRAW,
+    Scenario,
+    Suite,
+    Wing,
+    few_episodes_told,
+)
+from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, load_settings
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.deployment import Deployment
@@ -17,13 +26,12 @@ from trimtab.pod_autoscaling.episode import Episode
 from trimtab.pod_autoscaling.simulator.simulator import refuse_too_large, simulate_batch
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import (
-    PREFIX,
-    TRACES,
     Part,
     TraceSettings,
     draw_trace,
-    find_trace,
     mean_rate_of,
+    own_rate_of,
+    separate_episodes,
 )
 from trimtab.pod_autoscaling.workload.starts import size_for
 from trimtab.rates.traces import Floats, RateTrace
@@ -57,6 +65,9 @@ SERVICES = ("textbook", "thumbnails", "inference", "video")
 SHAPES = ("diurnal", "noisy", "bursty")
 USUAL_CORES = 6.0
 """Cores that the work of the requests needs on average, where nothing else is said."""
+ANY_RATE = 1e9
+USUAL_MOST_RATE = 400.0
+"""Requests per second on average, where nothing else is said: they are simulated one by one."""
 USUAL_DEPLOYMENT = Deployment(most_replicas=40)
 """Room for bursts of three times that, half busy, in pods of one core."""
 USUAL_START = 2.0
@@ -73,19 +84,30 @@ class Ground:
 
 
 def arriving(
-    trace: str, *, hours: float, mean_cores: float | None = None, mean_rate: float | None = None
+    trace: str,
+    *,
+    hours: float,
+    mean_cores: float | None = None,
+    mean_rate: float | None = None,
+    most_rate: float | None = None,
 ) -> TraceSettings:
     """What arrives at a service: as much as is asked for; a trace file else keeps the rates it has.
 
-    >>> arriving("diurnal", hours=2).mean_cores
-    6.0
+    >>> arriving("diurnal", hours=2).mean_cores, arriving("diurnal", hours=2).most_rate
+    (6.0, 400.0)
     """
-    if mean_cores is None and mean_rate is None and PREFIX + trace.partition(":")[0] not in TRACES:
-        found = find_trace(trace)
-        mean_rate = float(found.rates.mean()) if isinstance(found, RateTrace) else None
+    if mean_cores is not None and mean_rate is not None:
+        raise SettingsError(
+            f"mean_cores = {mean_cores:g} and mean_rate = {mean_rate:g} both say how much arrives; give one "
+            "of the two"
+        )
+    if mean_cores is None and mean_rate is None:
+        mean_rate = own_rate_of(trace)
+    if most_rate is None:
+        most_rate = USUAL_MOST_RATE if mean_cores is None else ANY_RATE
     cores = USUAL_CORES if mean_cores is None else mean_cores
     flags = {"name": trace, "hours": hours, "mean_cores": cores, "mean_rate": mean_rate}
-    return load_settings(TraceSettings, None, flags)
+    return load_settings(TraceSettings, None, {**flags, "most_rate": most_rate})
 
 
 def first_size(
@@ -120,7 +142,14 @@ class ServiceSuite(Suite):
         "file keeps the rates it has.",
     )
     mean_rate: float | None = Field(
-        default=None, gt=0, le=1e9, description="Requests per second on average, instead."
+        default=None, gt=0, le=ANY_RATE, description="Requests per second on average, instead."
+    )
+    most_rate: float | None = Field(
+        default=None,
+        gt=0,
+        le=ANY_RATE,
+        description="But no more than so many where cores say how much arrives; unless given, 400 for the "
+        "usual 6 cores.",
     )
     start_factor: float = Field(
         default=USUAL_START,
@@ -145,8 +174,13 @@ class ServiceSuite(Suite):
     def arriving(self, scenario: Scenario, seed: int) -> TraceSettings:
         """What arrives at the service; seeds take the traces in turn."""
         traces = scenario.workload.traces
-        name, cores = traces[seed % len(traces)], self.mean_cores
-        return arriving(name, hours=self.hours, mean_cores=cores, mean_rate=self.mean_rate)
+        return arriving(
+            traces[seed % len(traces)],
+            hours=self.hours,
+            mean_cores=self.mean_cores,
+            mean_rate=self.mean_rate,
+            most_rate=self.most_rate,
+        )
 
     def draw(self, scenario: Scenario, seed: int) -> tuple[Application, RateTrace]:
         """The service and what arrives at it: hours of the part of time that the seed belongs to."""
@@ -180,6 +214,15 @@ class ServiceSuite(Suite):
             for turn in range(len(scenario.workload.traces)):
                 for seed in (turn, FIRST_TEST_SEED + turn):
                     refuse_too_large(self.draw(scenario, seed)[0], self.deployment)
+
+    def notes(self) -> list[str]:
+        """Which trace files are too short to give every seed hours of its own."""
+        said: list[str] = []
+        for scenario in self.scenarios():
+            played = Counter(self.arriving(scenario, seed) for seed in self.test_seeds())
+            for trace, seeds in played.items():
+                said += few_episodes_told(trace.name, separate_episodes(trace, "test"), seeds)
+        return list(dict.fromkeys(said))
 
 
 class ServicesSuite(ServiceSuite):

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from trimtab.benchmark.numbers import as_number, as_percent, measure, with_interval
+from trimtab.benchmark.numbers import NOTHING, as_number, as_percent, measure, with_interval
 from trimtab.benchmark.pod_autoscaling.answer import answer, as_share, keeps_budget
 from trimtab.benchmark.pod_autoscaling.report import pod_facts, pod_sections
 from trimtab.benchmark.report.content import ReportColumn
 from trimtab.benchmark.suite import Column, Scenario, Wing
+from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.episode import METRICS, Episode
 from trimtab.pod_autoscaling.policies import POLICIES, make_policy
 from trimtab.pod_autoscaling.problem import PodPolicy
 from trimtab.pod_autoscaling.workload.applications import make_application
+from trimtab.pod_autoscaling.workload.presets import TraceSettings, mean_rate_of
+from trimtab.rates.traces import rate_told
 
 if TYPE_CHECKING:
     from trimtab.benchmark.compare import Comparison, Row, ScenarioResult
 
-__all__ = ["POD", "scenario_ground"]
+__all__ = ["POD", "arriving_told", "scenario_ground"]
 
 
 def columns(comparison: Comparison) -> list[Column]:
@@ -52,11 +56,16 @@ def _late(row: Row, comparison: Comparison) -> str:
 def _p99_over_limit(comparison: Comparison) -> Callable[[Row], str]:
     """The limit is the application's, so what is divided is each episode's own."""
     shares = {
-        id(row): fmean(one.metrics()["latency_p99_s"] / one.slo_s for one in result.episodes[row.policy])
+        id(row): [one.metrics()["latency_p99_s"] / one.slo_s for one in result.episodes[row.policy]]
         for result in comparison.results
         for row in result.rows
     }
-    return lambda row: f"{shares[id(row)]:.2f}"
+
+    def told(row: Row) -> str:
+        known = [share for share in shares[id(row)] if math.isfinite(share)]
+        return f"{fmean(known):.2f}" if known else NOTHING
+
+    return told
 
 
 def _changes(row: Row) -> str:
@@ -79,13 +88,38 @@ def caption(comparison: Comparison, result: ScenarioResult) -> str:
     ground, deployment = result.scenario.workload, suite.deployment
     service = f"service {ground.application}" if ground.application else "unseen services"
     return (
-        f"{comparison.name or 'comparison'}: {service}, {suite.hours:g} h of {_listed(ground.traces)}, "
-        f"a decision every {deployment.interval_s} s, at most {100 * deployment.objective.budget:g} % late "
-        f"(!), kills and changes per day, {suite.seeds} unseen seeds"
+        f"{comparison.name or 'comparison'}: {service}, {suite.hours:g} h of "
+        f"{_traces_told(suite, result.scenario)} with {_rates_told(suite, result.scenario)} requests/s on "
+        f"average, a decision every {deployment.interval_s} s, at most "
+        f"{100 * deployment.objective.budget:g} % late (!), kills and changes per day, {suite.seeds} unseen "
+        "seeds"
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def arriving_told(settings: TraceSettings, application: Application) -> str:
+    """What arrives on average, and the cores that its work needs.
+
+    >>> arriving_told(TraceSettings(mean_cores=6, most_rate=150), make_application("textbook"))
+    '150 requests/s on average (work for 3 cores)'
+    """
+    rate = mean_rate_of(settings, application)
+    return f"{rate_told(rate)} requests/s on average (work for {rate_told(rate * application.cpu_s)} cores)"
+
+
+def _rates_told(suite: Any, scenario: Scenario) -> str:
+    """Of whole traces; files have rates of their own, and services may differ from seed to seed."""
+    rates = [
+        mean_rate_of(suite.arriving(scenario, seed), suite.application(scenario, seed))
+        for seed in suite.test_seeds()
+    ]
+    told = dict.fromkeys(rate_told(rate) for rate in (min(rates), max(rates)))
+    return " to ".join(told)
+
+
+def _traces_told(suite: Any, scenario: Scenario) -> str:
+    """Those that are played: seeds take them in turn, and there may be fewer seeds than traces."""
+    played = {suite.arriving(scenario, seed).name for seed in suite.test_seeds()}
+    names = [name for name in scenario.workload.traces if name in played]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -97,7 +131,7 @@ def scenario_ground(suite: Any, scenario: Scenario) -> tuple[dict[str, Any], dic
         application = json.dumps(make_application(ground.application).model_dump(mode="json"), sort_keys=True)
         workload["digest"] = hashlib.sha256(application.encode()).hexdigest()[:16]
     workload |= {"traces": list(ground.traces), "hours": suite.hours, "start_factor": suite.start_factor}
-    for name in ("mean_cores", "mean_rate"):
+    for name in ("mean_cores", "mean_rate", "most_rate"):
         if getattr(suite, name) is not None:
             workload[name] = getattr(suite, name)
     cluster = {

@@ -42,11 +42,12 @@ def write_report(
     notes: Sequence[str],
     command: str,
     provenance: Mapping[str, str] | None = None,
+    other_tables: Sequence[ReportTable] = (),
 ) -> None:
     """Write a comparison as one HTML file.
 
     `facts` say what was played; `provenance` adds what only the caller knows: date, commit, source of
-    the workload.
+    the workload. `other_tables` are of what else was compared; sections and facts are of `table`.
     """
     versions = {
         "trimtab": trimtab.__version__,
@@ -59,6 +60,7 @@ def write_report(
         sections=sections,
         notes=notes,
         command=command,
+        other_tables=other_tables,
         facts=facts,
         provenance={**(provenance or {}), **versions},
     )

@@ -87,6 +87,7 @@ class ReportTable:
     rows: Sequence[ReportRow]
     caption: str = ""
     reference: str = ""  # policy that `change` is measured against
+    name: str = ""  # of what was played, where there are several tables
 
     def __post_init__(self) -> None:
         if not self.columns or not self.rows:
@@ -194,5 +195,6 @@ class Report:
     sections: Sequence[Section]
     notes: Sequence[str]
     command: str
+    other_tables: Sequence[ReportTable] = ()  # sections and facts are of `table`, not of these
     facts: Mapping[str, str] = field(default_factory=dict)  # what was measured, at the top
     provenance: Mapping[str, str] = field(default_factory=dict)  # what made it, at the end

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from importlib.resources import files
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trimtab.benchmark.report.content import CurvesSection, GanttSection, Report, Section
+from trimtab.benchmark.report.content import CurvesSection, GanttSection, Report, ReportTable, Section
 from trimtab.benchmark.report.packing import pack
 from trimtab.benchmark.report.section_html import section_html
 from trimtab.benchmark.report.table_html import table_html
@@ -26,6 +26,7 @@ from trimtab.core.colours import JOB_COLOURS, POLICY_COLOURS, policy_styles
 __all__ = ["page", "report_data", "write_page"]
 
 STYLES = ("report.css", "charts.css")
+OTHERS_FOLLOW = " The facts above and the charts below are of this one; the tables of the others follow."
 SCRIPTS = ("basics.js", "table.js", "curves.js", "gantt_view.js", "gantt_input.js", "report.js")
 
 
@@ -41,11 +42,16 @@ def page(report: Report) -> str:
     policies = report_policies(report)
     parts = {
         "title": escape(report.title),
-        "headline": escape(headline(report.table)),
+        "headline": escape(_headline(report)),
         "facts": _definitions(report.facts),
-        # A caption need not be a sentence, and one follows it.
-        "caption": escape(f"{report.table.caption.rstrip('.')}.") if report.table.caption else "",
+        "heading": escape(_heading(report.table)),
+        "caption": _caption(report.table),
+        "others_follow": OTHERS_FOLLOW if report.other_tables else "",
         "table": table_html(report.table, policies),
+        "other_tables": "\n".join(
+            _other_table(table, f"comparison-{place}", policies)
+            for place, table in enumerate(report.other_tables, start=2)
+        ),
         "sections": "\n".join(
             section_html(section, place, policies) for place, section in enumerate(report.sections)
         ),
@@ -61,9 +67,34 @@ def page(report: Report) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _package_file("template.html"))
 
 
+def _headline(report: Report) -> str:
+    """The result; where there are several, which one it is of."""
+    told = headline(report.table)
+    return f"{report.table.name}: {told}" if report.other_tables and report.table.name else told
+
+
+def _heading(table: ReportTable) -> str:
+    return f"Comparison: {table.name}" if table.name else "Comparison"
+
+
+def _caption(table: ReportTable) -> str:
+    """A caption need not be a sentence, and one follows it."""
+    return escape(f"{table.caption.rstrip('.')}.") if table.caption else ""
+
+
+def _other_table(table: ReportTable, key: str, policies: Sequence[str]) -> str:
+    return (
+        f'<section class="card" aria-labelledby="{key}-heading">'
+        f'<h2 id="{key}-heading">{escape(_heading(table))}</h2>'
+        f'<p class="about" id="{key}-caption">{escape(headline(table))} {_caption(table)}</p>'
+        f'<div class="table-scroll" tabindex="0" role="region" aria-labelledby="{key}-heading">'
+        f"{table_html(table, policies, key=key)}</div></section>"
+    )
+
+
 def report_policies(report: Report) -> list[str]:
-    """Every policy once, in the order of the table; its place decides its colour."""
-    names = [row.policy for row in report.table.rows]
+    """Every policy once, in the order of the tables; its place decides its colour."""
+    names = [row.policy for table in (report.table, *report.other_tables) for row in table.rows]
     for section in report.sections:
         lines = section.curves if isinstance(section, CurvesSection) else section.panels
         names += [line.policy for line in lines]

@@ -42,7 +42,7 @@ addEventListener("scroll", () => {
   hideTooltip();
 }, { passive: true });
 
-startTable(document.getElementById("comparison"));
+for (const table of document.querySelectorAll("table.comparison")) startTable(table);
 // Gantt charts first: they set the window of time that other charts mark.
 for (const area of document.querySelectorAll(".gantt-body")) {
   startGantt(area, report.sections[area.dataset.section]);

@@ -33,8 +33,8 @@ class Scale:
         return 100 * (value - self.low) / (self.high - self.low)
 
 
-def table_html(table: ReportTable, policies: Sequence[str]) -> str:
-    """The table, complete without any script; `table.js` makes its headings sort."""
+def table_html(table: ReportTable, policies: Sequence[str], *, key: str = "comparison") -> str:
+    """The table, complete without any script; `table.js` makes its headings sort. `key` is its id."""
     with_change = any(row.change is not None for row in table.rows)
     with_verdict = any(row.verdict for row in table.rows)
     heads = [_head("Policy", "text", "", lower_is_better=True)]
@@ -56,7 +56,7 @@ def table_html(table: ReportTable, policies: Sequence[str]) -> str:
         for place in range(len(table.rows))
     )
     return (
-        '<table id="comparison" aria-describedby="comparison-caption">'
+        f'<table id="{key}" class="comparison" aria-describedby="{key}-caption">'
         f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody></table>"
     )
 

@@ -89,7 +89,7 @@ def write_training_report(path: Path, metrics: Metrics, *, name: str, command: s
         ],
         command=command,
         facts={
-            "Iterations": f"{len(metrics):,}",
+            "Iterations": f"{metrics[-1]['iteration']:,}",
             "Decisions": f"{sum(line['decisions'] for line in metrics):,}",
             "Minutes": f"{_elapsed_s(metrics)[-1] / 60:.1f}",
         },

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trimtab.benchmark.stream_autoscaling.wing import STREAM
-from trimtab.benchmark.suite import FIRST_TEST_SEED, SEEDS_PER_DRAW, Scenario, Suite, Wing
+from trimtab.benchmark.suite import (
+    FIRST_TEST_SEED,
+    SEEDS_PER_DRAW,
+    Scenario,
+    Suite,
+    Wing,
+    few_episodes_told,
+)
 from trimtab.core.settings import Field
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.episode import Episode
@@ -15,7 +22,12 @@ from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import POLICIES, PREFIX
 from trimtab.stream_autoscaling.simulator.simulator import simulate
 from trimtab.stream_autoscaling.workload.jobs import FROZEN, make_job
-from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace, find_trace
+from trimtab.stream_autoscaling.workload.presets import (
+    TraceSettings,
+    draw_trace,
+    find_trace,
+    separate_episodes,
+)
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
 __all__ = ["AutoscalingSuite", "Ground", "JobsSuite", "NexmarkSuite", "SureSuite"]
@@ -89,6 +101,11 @@ class AutoscalingSuite(Suite):
         for scenario in self.scenarios():
             self.draw(scenario, FIRST_TEST_SEED)
         find_trace(self.trace.name)
+
+    def notes(self) -> list[str]:
+        """Whether a trace file is too short to give every seed days of its own."""
+        fit = separate_episodes(self.trace, "test")
+        return few_episodes_told(self.trace.name, fit, self.seeds)
 
 
 class JobsSuite(AutoscalingSuite):

@@ -7,11 +7,11 @@ from pathlib import Path
 from trimtab.core.bundle import Bundle, save_bundle
 from trimtab.core.errors import SettingsError
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.core.settings import settings_as_toml
 from trimtab.dag_scheduling.decima.network import Design
 from trimtab.dag_scheduling.decima.policy import make_bundle
 from trimtab.dag_scheduling.decima.rollouts import split_lane
 from trimtab.dag_scheduling.decima.task import DecimaSettings, DecimaTask, teacher_of
+from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
 
@@ -51,7 +51,7 @@ def train_decima(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    texts = {ASKED_FOR: settings_as_toml(settings)}
+    texts = whole_settings(ASKED_FOR, settings)
     task = DecimaTask(settings, start=start)
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)

@@ -19,7 +19,9 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "gymnasium":
         raise
-    raise ImportError("gymnasium is not installed; pip install 'trimtab[gym]'") from None
+    raise ImportError(
+        "gymnasium is not installed; in the checkout of trimtab, pip install '.[gym]'"
+    ) from None
 
 from trimtab.dag_scheduling.gymnasium_env.single import DagSchedulingEnv
 from trimtab.dag_scheduling.gymnasium_env.vector import DagSchedulingVectorEnv

@@ -6,6 +6,7 @@ a task began and ended and how many instances it had, not how long each instance
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
 import zlib
@@ -28,7 +29,8 @@ from trimtab.dag_scheduling.workload import (
     Workload,
     build_profile,
 )
-from trimtab.dag_scheduling.workload.profile import LONGEST_TASK_MS
+from trimtab.dag_scheduling.workload.profile import LONGEST_TASK_MS, MOST_TASKS
+from trimtab.rates.reading import find_file
 
 __all__ = ["import_alibaba_2018"]
 
@@ -61,6 +63,11 @@ class Row(NamedTuple):
         """Share of a machine in percent; the trace writes -1 or 101 where it does not know."""
         return self.memory if self.memory is not None and 0 <= self.memory <= 100 else 0.0
 
+    @property
+    def has_mean(self) -> bool:
+        """Whether the trace tells how long an instance took."""
+        return self.mean_s is not None and self.mean_s >= 0
+
 
 class Unusable(Exception):
     """Why a job of the trace cannot become a job of the workload."""
@@ -80,10 +87,13 @@ def import_alibaba_2018(
     Durations do not depend on the number of executors, because the trace does not tell how they
     would; `extrapolate` applies the published curve, as if every instance had run at the same time.
     """
-    report = ImportReport(str(path))
-    file = _file(Path(path))
+    file = find_file(path, "batch_task*.csv*", "name batch_task.csv of the trace")
+    report = ImportReport(str(file))
     rows = _rows(file, subset=subset, max_jobs=max_jobs, keep_going=keep_going, report=report)
+    if subset is not None and not rows:
+        raise HistoryError(f"{file}: no job in subset {subset!r}; name another, or leave subset out")
     largest_memory = max((row.memory_share for row in rows), default=0.0) or 1.0
+    has_means = any(row.has_mean for row in rows)
     points = executor_points if extrapolate else (1,)
     jobs, starts = [], []
     for name, of_job in groupby(rows, key=lambda row: row.job):
@@ -93,12 +103,14 @@ def import_alibaba_2018(
         except Unusable as reason:
             report.drop(f"job: {reason}")
             continue
+        if has_means:
+            report.fill("mean durations of instances, from the spans", sum(not row.has_mean for row in tasks))
         jobs.append(JobRecord(name, stages))
         starts.append(min(row.start_s or 0 for row in tasks))
     if not jobs:
         found = ", ".join(f"{amount} x {reason}" for reason, amount in report.dropped.items())
         raise HistoryError(f"{file}: no usable job in it ({found or 'empty'}); name batch_task.csv")
-    _state_assumptions(report, any(row.mean_s is not None for row in rows), extrapolate)
+    _state_assumptions(report, has_means, extrapolate)
     if extrapolate:
         jobs = extrapolate_jobs(jobs, executor_points, report)
     report.count("jobs", len(jobs))
@@ -127,17 +139,6 @@ def _state_assumptions(report: ImportReport, has_means: bool, extrapolate: bool)
         report.assume("durations do not grow with the number of executors: the trace cannot tell")
 
 
-def _file(path: Path) -> Path:
-    if path.is_dir():
-        found = sorted(path.glob("batch_task*.csv*"))
-        if not found:
-            raise HistoryError(f"{path}: no batch_task.csv in it; name the file of tasks")
-        return found[0]
-    if not path.exists():
-        raise HistoryError(f"{path}: no such file; name batch_task.csv of the trace")
-    return path
-
-
 def _rows(
     path: Path, *, subset: str | None, max_jobs: int, keep_going: bool, report: ImportReport
 ) -> list[Row]:
@@ -150,7 +151,7 @@ def _rows(
         "plan_mem": pl.Float64,
         "mean_instance_duration": pl.Float64,
     }
-    read = [pl.col(name).cast(kind, strict=False).name.suffix("_read") for name, kind in numbers.items()]
+    read = [_number(name, kind).alias(f"{name}_read") for name, kind in numbers.items()]
     garbled = pl.any_horizontal(
         *(pl.col(name).is_not_null() & pl.col(f"{name}_read").is_null() for name in numbers),
         pl.col("job_name").is_null(),
@@ -193,9 +194,15 @@ def _rows(
     return [Row(*values) for values in table.select(columns).iter_rows()]
 
 
+def _number(name: str, kind: type[pl.DataType]) -> pl.Expr:
+    """A column of text as numbers; null where it holds anything else, such as `inf`."""
+    number = pl.col(name).cast(kind, strict=False)
+    return pl.when(number.is_finite()).then(number)
+
+
 def _scan(path: Path, *, subset: str | None) -> pl.LazyFrame:
     """All columns as text with the original names, whatever the file calls them."""
-    header = _first_line(path).split(",")
+    header = next(csv.reader([_first_line(path)]))
     names = [OTHER_NAMES.get(name, name) for name in header]
     has_header = set(NEEDED) <= set(names)
     if not has_header:
@@ -205,13 +212,14 @@ def _scan(path: Path, *, subset: str | None) -> pl.LazyFrame:
                 "that file, or give a header with " + ", ".join(NEEDED)
             )
         names = list(ORIGINAL_COLUMNS)
+    if subset is not None and "subset" not in names:
+        raise HistoryError(f"{path}: has no column subset to look for {subset!r} in; leave subset out")
     frame = pl.scan_csv(
         path,
         has_header=has_header,
         new_columns=names,
         infer_schema=False,
-        null_values=["", "nan"],
-        quote_char=None,
+        null_values=["", "nan", "NaN"],
         row_index_name="line",
         row_index_offset=2 if has_header else 1,
     )
@@ -229,7 +237,8 @@ def _first_line(path: Path) -> str:
         with path.open("rb") as file:
             is_gzip = file.read(2) == b"\x1f\x8b"
         with gzip.open(path) if is_gzip else path.open("rb") as file:
-            text = file.readline(10_000).decode().strip()
+            # Spreadsheets begin a file with a mark of its encoding.
+            text = file.readline(10_000).decode("utf-8-sig").strip()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
         raise HistoryError(f"{path}: cannot be read ({problem}); copy it again") from None
     if not text:
@@ -295,13 +304,17 @@ def _stage(
         raise Unusable(f"a task has status {row.status}")
     if not row.instances or row.instances < 1:
         raise Unusable("a task has no number of instances")
+    if row.instances > MOST_TASKS:
+        raise Unusable(f"a task has more than {MOST_TASKS:,} instances")
     if not row.start_s or not row.end_s:
         raise Unusable("a task started or ended outside the trace")
     duration_ms = (row.end_s - row.start_s) * 1000
-    if not 0 <= duration_ms <= LONGEST_TASK_MS:
+    if duration_ms < 0:
         raise Unusable("a task ends before it starts")
-    if row.mean_s is not None and row.mean_s >= 0:
-        duration_ms = round(row.mean_s * 1000)
+    if row.has_mean:
+        duration_ms = round((row.mean_s or 0.0) * 1000)
+    if duration_ms > LONGEST_TASK_MS:
+        raise Unusable("a task takes more than 30 days")
     if duration_ms < SHORTEST_MS:
         duration_ms = SHORTEST_MS
         report.assume(f"spans of 0 s (the clock ticks in seconds) are {SHORTEST_MS} ms")

@@ -116,13 +116,15 @@ def published_inflation() -> tuple[float, float]:
 def extrapolate(stage: StageRecord, targets: Iterable[int], a: float, b: float) -> StageRecord:
     """The same stage with durations at every target: recorded, or scaled from the nearest count.
 
+    What schedulers are told stays the mean of the recorded ones: guesses do not count as work.
+
     >>> stage = StageRecord(tasks=1, later_wave={1: [100]})
     >>> extrapolate(stage, [11], a=0.1, b=1.0).later_wave
     {1: [100], 11: [200]}
     """
     wanted = sorted(set(targets))
     fresh, first, later = (_filled(wave, wanted, a, b) for wave in stage.waves)
-    return replace(stage, fresh=fresh, first_wave=first, later_wave=later)
+    return replace(stage, fresh=fresh, first_wave=first, later_wave=later, usual_ms=stage.told_ms)
 
 
 def extrapolate_jobs(

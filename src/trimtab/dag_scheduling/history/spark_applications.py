@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,7 @@ def application_jobs(
         report.drop("end of an application (still running, or killed)")
     ran = stage_tasks(application, report)
     report.drop("task of a stage that no job announced", _unannounced(application, ran))
+    planned = _planned_tasks(application)
     jobs = []
     claimed: set[int] = set()
     for query in finished_queries(application, report):
@@ -52,6 +53,8 @@ def application_jobs(
         announced = {stage.stage_id for job in query.jobs for stage in job.stages} - claimed
         claimed |= announced
         own = {stage_id: ran[stage_id] for stage_id in announced if stage_id in ran}
+        unseen = sum(application.submitted_tasks.get(stage_id, 0) > 0 for stage_id in announced - own.keys())
+        report.lose("stages that ran, but without the end of any task", unseen)
         try:
             parents = stage_parents(query, own, report)
         except HistoryError as problem:
@@ -68,7 +71,7 @@ def application_jobs(
                 application.name,
                 query.name,
                 query.arrival_ms,
-                _stage_records(parents, ran),
+                _stage_records(parents, ran, planned, report),
             )
         )
     return jobs
@@ -85,7 +88,7 @@ def workload_of_applications(
 ) -> Workload:
     """All queries of all applications on one clock that starts with the first of them."""
     imported: list[ImportedJob] = []
-    for application in applications:
+    for application in _once(applications, keep_going=keep_going, report=report):
         imported += application_jobs(application, keep_going=keep_going, report=report)
     if not imported:
         raise HistoryError(f"{report.source}: no finished query or job in it{_why(report)}; {_WAY_OUT}")
@@ -119,11 +122,54 @@ def _why(report: ImportReport) -> str:
     return f" ({', '.join(found[:4])})" if found else ""
 
 
-def _stage_records(parents: Mapping[int, Sequence[int]], ran: Mapping[int, StageTasks]) -> list[StageRecord]:
+def _once(
+    applications: Iterable[Application], *, keep_going: bool, report: ImportReport
+) -> Iterator[Application]:
+    """Every application once: folders also hold copies of a log, packed or as a backup.
+
+    Attempts of one application have the same id, but not the same start.
+    """
+    seen: dict[tuple[str, int], tuple[str, object]] = {}
+    for application in applications:
+        if not application.application_id or application.started_ms is None:
+            yield application
+            continue
+        size = (len(application.jobs), len(application.tasks), application.ended)
+        key = (application.application_id, application.started_ms)
+        label, known = seen.setdefault(key, (application.label, size))
+        if label == application.label:
+            yield application
+            continue
+        if known != size and not keep_going:
+            raise HistoryError(
+                f"{application.label}: the same application as in {label}, but the two do not hold "
+                "the same; leave one out, or take the first by name with --keep-going"
+            )
+        report.drop("log of an application that was read already")
+
+
+def _planned_tasks(application: Application) -> dict[int, int]:
+    """How many tasks each stage was to run: as it was submitted, or else as a job announced it."""
+    planned = dict(application.submitted_tasks)
+    for job in application.jobs.values():
+        for stage in job.stages:
+            planned.setdefault(stage.stage_id, stage.task_count)
+    return planned
+
+
+def _stage_records(
+    parents: Mapping[int, Sequence[int]],
+    ran: Mapping[int, StageTasks],
+    planned: Mapping[int, int],
+    report: ImportReport,
+) -> list[StageRecord]:
+    """Stages with all their tasks, also those of which no end was seen: a busy Spark drops events."""
     place = {stage_id: position for position, stage_id in enumerate(sorted(parents))}
+    missing = {stage_id: max(planned[stage_id] - ran[stage_id].tasks, 0) for stage_id in parents}
+    report.fill("tasks without an end, like the others of their stage", sum(missing.values()))
     return [
         StageRecord(
-            ran[stage_id].tasks,
+            ran[stage_id].tasks + missing[stage_id],
             [place[parent] for parent in parents[stage_id]],
             *ran[stage_id].waves,
             name=f"stage {stage_id}",

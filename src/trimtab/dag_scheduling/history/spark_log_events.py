@@ -101,6 +101,7 @@ class _Reader:
             "SparkListenerExecutorRemoved": self._executor_removed,
             "SparkListenerJobStart": self._job_start,
             "SparkListenerJobEnd": self._job_end,
+            "SparkListenerStageSubmitted": self._stage_submitted,
             "SparkListenerTaskEnd": self._task_end,
             SQL + "SparkListenerSQLExecutionStart": self._sql_start,
             SQL + "SparkListenerSQLExecutionEnd": self._sql_end,
@@ -131,6 +132,7 @@ class _Reader:
     def _application_start(self, event: Event) -> None:
         self.application.name = event.get("App Name") or ""
         self.application.application_id = event.get("App ID") or ""
+        self.application.started_ms = _optional_int(event.get("Timestamp"))
 
     def _application_end(self, event: Event) -> None:
         self.application.ended = True
@@ -190,6 +192,11 @@ class _Reader:
         if job is not None:
             job.ended_ms = int(event["Completion Time"])
             job.succeeded = event["Job Result"]["Result"] == "JobSucceeded"
+
+    def _stage_submitted(self, event: Event) -> None:
+        about = event["Stage Info"]
+        if about.get("Stage Attempt ID", 0) == 0:
+            self.application.submitted_tasks[int(about["Stage ID"])] = int(about["Number of Tasks"])
 
     def _sql_start(self, event: Event) -> None:
         execution_id = int(event["executionId"])

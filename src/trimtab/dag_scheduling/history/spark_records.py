@@ -109,7 +109,11 @@ class Application:
     application_id: str = ""
     name: str = ""
     ended: bool = False
+    started_ms: int | None = None
+    """None where the history does not say."""
     executors: list[ExecutorSpan] = field(default_factory=list)
     jobs: dict[int, SparkJob] = field(default_factory=dict)
     executions: dict[int, SqlExecution] = field(default_factory=dict)
+    submitted_tasks: dict[int, int] = field(default_factory=dict)
+    """Stage → tasks that its first attempt was to run: fewer than announced where some output existed."""
     tasks: TaskTable = field(default_factory=TaskTable)

@@ -32,6 +32,10 @@ __all__ = ["import_wave_profile", "read_wave_profile"]
 FORMAT = "trimtab-wave-profile"
 VERSION = 1
 WAY_OUT = "export the profile again"
+WAVES = ("fresh", "first_wave", "rest_wave")
+OF_JOB = ("name", "query", "size_gb", "edges", "stages", "executors_ready_ms", "query_ms")
+OF_STAGE = (*WAVES, "tasks", "memory", "name", "kind", "input_bytes", "shuffle_read_bytes", "cpu_ms")
+"""All that `trimtab record` writes, also what is of no use here; anything else is a misspelling."""
 
 
 def import_wave_profile(
@@ -135,6 +139,7 @@ def _job_entries(path: Path) -> list[Any]:
 
 
 def _job(about: Mapping[str, Any]) -> JobRecord:
+    _refuse_others(about, OF_JOB)
     parents: list[list[int]] = [[] for _ in about["stages"]]
     for parent, child in about["edges"]:
         if min(parent, child) < 0:
@@ -145,15 +150,15 @@ def _job(about: Mapping[str, Any]) -> JobRecord:
 
 
 def _stage(about: Mapping[str, Any], parents: Sequence[int]) -> StageRecord:
-    fresh, first = _wave(about["fresh"]), _wave(about["first_wave"])
-    later = _wave(about["rest_wave"])
+    _refuse_others(about, OF_STAGE)
+    fresh, first, later = (_wave(about[wave]) for wave in WAVES)
     # Every executor's first task is in first_wave and the others in rest_wave, whatever the count.
     counted = next(iter(first), None)
     tasks = about.get("tasks")
     if tasks is None:
         tasks = len(first[counted]) + len(later.get(counted, ())) if counted is not None else 0
     return StageRecord(
-        tasks=int(tasks),
+        tasks=_whole(tasks, "tasks"),
         parents=parents,
         fresh=fresh,
         first_wave=_cleaned(first, fresh),
@@ -163,8 +168,21 @@ def _stage(about: Mapping[str, Any], parents: Sequence[int]) -> StageRecord:
     )
 
 
+def _refuse_others(about: Mapping[str, Any], known: Sequence[str]) -> None:
+    others = [name for name in about if name not in known]
+    if others:
+        raise ValueError(f"unknown field {others[0]!r}; there are {', '.join(known)}")
+
+
 def _wave(durations: Mapping[str, Sequence[float]]) -> dict[int, list[int]]:
-    return {int(count): [round(value) for value in values] for count, values in durations.items()}
+    return {int(count): [_whole(value, "ms") for value in values] for count, values in durations.items()}
+
+
+def _whole(value: object, unit: str) -> int:
+    """A fraction of a task is a mistake, and one of a millisecond a duration in another unit."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer():
+        raise ValueError(f"{value!r} {unit}, where a whole number is expected")
+    return int(value)
 
 
 def _cleaned(first: Mapping[int, Sequence[int]], fresh: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:

@@ -163,7 +163,8 @@ def find_tools() -> Path:
         missing.append("the program tpchgen-cli")
     if missing or generator is None:
         raise RecordingError(
-            f"recording TPC-H needs {', '.join(missing)}; install trimtab[spark] and a Java runtime"
+            f"recording TPC-H needs {', '.join(missing)}; install a Java runtime and, in the checkout of "
+            "trimtab, pip install '.[spark]'"
         )
     return Path(generator)
 

@@ -23,13 +23,17 @@ from trimtab.dag_scheduling.workload.profile import Profile
 
 __all__ = [
     "PREFIX",
+    "SHORTEST_STRETCH",
+    "TRAINING_SHARE",
     "WORKLOADS",
     "Source",
     "WorkloadSettings",
     "described",
     "draw_workload",
     "find_source",
+    "has_demands",
     "mean_gap_ms",
+    "stretch_jobs",
     "training_jobs",
     "with_random_memory",
 ]
@@ -40,6 +44,8 @@ Source = Profile | Workload
 PREFIX = "dag/"
 TRAINING_SHARE = 0.7
 """Share of a trace, from its beginning, that rules are tuned on; the rest is for tests."""
+SHORTEST_STRETCH = 5
+"""Test episodes of fewer jobs say little of schedulers: hardly two jobs meet."""
 
 Part = Literal["all", "training", "test"]
 _HERE = "trimtab.dag_scheduling.workload.presets"
@@ -151,6 +157,13 @@ def with_random_memory(profile: Profile, seed: int) -> Profile:
     return replace(profile, memory=demand)
 
 
+def has_demands(name: str) -> bool:
+    """Whether a workload comes with memory demands of its own."""
+    source = find_source(name)
+    profile = source if isinstance(source, Profile) else source.profile
+    return bool((profile.memory > 0).any())
+
+
 def find_source(name: str) -> Source:
     """Look a workload up: a registered name, with a variant after a colon, or a file."""
     if _is_path(name):
@@ -234,6 +247,11 @@ def _as_trace(source: Source, name: str) -> Workload:
 def training_jobs(trace: Workload) -> int:
     """How many jobs of a trace, from its beginning, belong to training."""
     return int(trace.job_count * TRAINING_SHARE)
+
+
+def stretch_jobs(trace: Workload) -> int:
+    """Half of a trace's test part: test episodes of so many jobs differ and are still long."""
+    return (trace.job_count - training_jobs(trace)) // 2
 
 
 def _stretch(trace: Workload, jobs: int, seed: int, part: Part) -> Workload:

@@ -22,6 +22,7 @@ __all__ = [
     "FRESH",
     "LATER_WAVE",
     "LONGEST_TASK_MS",
+    "MOST_TASKS",
     "JobRecord",
     "Profile",
     "StageRecord",
@@ -33,6 +34,8 @@ FRESH, FIRST_WAVE, LATER_WAVE = 0, 1, 2
 WAVE_NAMES = ("fresh", "first wave", "later wave")
 LONGEST_TASK_MS = 30 * 24 * 3600 * 1000
 """A task of more than 30 days is taken for a wrong unit."""
+MOST_TASKS = 10_000_000
+"""A stage of more tasks is taken for a mistake; the largest in public traces have 100,000."""
 
 WaveDurations = Mapping[int, Sequence[int]]
 """Number of executors of the job → durations in milliseconds seen with that many."""
@@ -60,6 +63,14 @@ class StageRecord:
     @property
     def waves(self) -> tuple[WaveDurations, WaveDurations, WaveDurations]:
         return (self.fresh, self.first_wave, self.later_wave)
+
+    @property
+    def told_ms(self) -> float | None:
+        """`usual_ms`, or else the mean over all durations; None where there are none."""
+        if self.usual_ms is not None:
+            return self.usual_ms
+        values = [value for wave in self.waves for values in wave.values() for value in values]
+        return sum(values) / len(values) if values else None
 
 
 @dataclass(frozen=True)
@@ -146,7 +157,7 @@ def build_profile(jobs: Sequence[JobRecord]) -> Profile:
         duration_offset=offset,
         duration_count=count,
         durations_ms=durations,
-        task_ms=np.array([_usual_ms(stage) for stage in stages], np.float64),
+        task_ms=np.array([stage.told_ms for stage in stages], np.float64),
     )
 
 
@@ -170,6 +181,10 @@ def _check_stage(job: JobRecord, position: int, stage: StageRecord) -> None:
     where = f"job {job.name!r}, stage {stage.name or position}"
     if stage.tasks < 1:
         raise WorkloadError(f"{where}: {stage.tasks} tasks; a stage needs at least one task")
+    if stage.tasks > MOST_TASKS:
+        raise WorkloadError(
+            f"{where}: {stage.tasks} tasks; a stage has at most {MOST_TASKS}, check the number"
+        )
     missing = [parent for parent in stage.parents if not 0 <= parent < len(job.stages)]
     if missing:
         raise WorkloadError(
@@ -190,18 +205,11 @@ def _check_stage(job: JobRecord, position: int, stage: StageRecord) -> None:
                     f"{where}: durations recorded with {executors} executors; need at least 1"
                 )
             for value in values:
-                if not 0 <= value <= LONGEST_TASK_MS:
+                if not (value == 0 or 1 <= value <= LONGEST_TASK_MS):
                     raise WorkloadError(
-                        f"{where}: a task of {value} ms; expected 0 to {LONGEST_TASK_MS} ms (30 days), "
+                        f"{where}: a task of {value} ms; expected 0, or 1 to {LONGEST_TASK_MS} ms (30 days), "
                         "check the unit"
                     )
-
-
-def _usual_ms(stage: StageRecord) -> float:
-    if stage.usual_ms is not None:
-        return stage.usual_ms
-    values = [value for wave in stage.waves for values in wave.values() for value in values]
-    return sum(values) / len(values)
 
 
 def _topological_order(job: JobRecord) -> list[int]:

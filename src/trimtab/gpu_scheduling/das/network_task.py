@@ -14,9 +14,11 @@ from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.randomness import integers, split, uniform
 from trimtab.core.settings import Field, Presets, Settings, model_validator
+from trimtab.gpu_scheduling.cluster import GpuType
 from trimtab.gpu_scheduling.das.agent import das_agent
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.experience import Experience, gathered
+from trimtab.gpu_scheduling.das.grounds import check_grounds
 from trimtab.gpu_scheduling.das.network_policy import KIND, WING, network_policy
 from trimtab.gpu_scheduling.das.rollouts import (
     TRAINING_SEEDS,
@@ -28,8 +30,8 @@ from trimtab.gpu_scheduling.das.rollouts import (
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.workload import Workload
-from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
-from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source, past_jobs
+from trimtab.gpu_scheduling.workload.clusters import capacity_gpus, find_cluster, usual_load
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, past_jobs
 from trimtab.learning.agent import Agent
 from trimtab.learning.lessons import Lessons
 from trimtab.learning.settings import TrainingSettings
@@ -67,7 +69,10 @@ class NetworkSettings(Settings):
     clusters: tuple[str, ...] = Field(
         default=("das-small", "das-medium", "das-large"),
         min_length=1,
-        description="Clusters to practise on, by name, side by side.",
+        description="Clusters to practise on, by name, size (64x8) or table, side by side.",
+    )
+    gpu_types: tuple[GpuType, ...] = Field(
+        default=(), description="GPU models of these clusters beside the known ones, or in place of them."
     )
     design: Design = Field(default=Design(), description="Actions and sizes of the networks.")
     reward: Literal["little", "paper"] = Field(
@@ -113,10 +118,7 @@ preset_names, load_preset = PRESETS.names, PRESETS.load
 
 def check_settings(settings: NetworkSettings) -> None:
     """Refuse early what cannot work."""
-    for name in (settings.workload.name, *settings.worlds):
-        find_source(name)
-    for name in settings.clusters:
-        find_cluster(name)
+    check_grounds(settings.clusters, settings.gpu_types, _workloads(settings))
     rule = _rule_named(settings.rule, "rule")
     if rule.needs_durations:
         raise SettingsError(f"rule = {settings.rule!r} needs durations, which these agents do not know")
@@ -150,8 +152,13 @@ def experience_of(settings: NetworkSettings) -> Experience | None:
     """What earlier jobs of the same workloads tell about durations, where the design asks for it."""
     if not settings.design.experienced:
         return None
-    worlds = (settings.workload.name, *settings.worlds)
-    return gathered([past_jobs(settings.workload.model_copy(update={"name": name})) for name in worlds])
+    return gathered([past_jobs(workload) for workload in _workloads(settings)])
+
+
+def _workloads(settings: NetworkSettings) -> list[WorkloadSettings]:
+    """The workload, and the same settings for the further worlds."""
+    names = (settings.workload.name, *settings.worlds)
+    return [settings.workload.model_copy(update={"name": name}) for name in names]
 
 
 class NetworkTask:
@@ -273,18 +280,15 @@ def _rule_named(name: str, field: str) -> Rule:
 
 def _course(settings: NetworkSettings, name: str) -> Course:
     """Workloads by seed: which world and how much load belongs to the seed."""
-    cluster = find_cluster(name)
-    gpus = float(cluster.machine_table.gpus.sum())
-    worlds = (settings.workload.name, *settings.worlds)
+    cluster = find_cluster(name, settings.gpu_types)
+    gpus = capacity_gpus(cluster)
+    worlds = _workloads(settings)
     least, largest = settings.loads
 
     def draw(seed: int) -> Workload:
         world = worlds[int(integers(split(seed, "world"), 0, high=len(worlds)))]
         factor = least + (largest - least) * float(uniform(split(seed, "load"), 0))
-        load = factor * usual_load(name)
-        changed = {"name": world, "load": load, "mean_gap_s": None}
-        return draw_workload(
-            settings.workload.model_copy(update=changed), gpus=gpus, seed=seed, part="training"
-        )
+        changed = {"load": factor * usual_load(name), "mean_gap_s": None}
+        return draw_workload(world.model_copy(update=changed), gpus=gpus, seed=seed, part="training")
 
     return Course(cluster, draw)

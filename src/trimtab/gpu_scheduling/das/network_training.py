@@ -6,9 +6,9 @@ from pathlib import Path
 
 from trimtab.core.bundle import Bundle, save_bundle
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.core.settings import settings_as_toml
 from trimtab.gpu_scheduling.das.network_policy import network_bundle
 from trimtab.gpu_scheduling.das.network_task import NetworkSettings, NetworkTask, experience_of
+from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
 
@@ -31,7 +31,7 @@ def train_networks(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    texts = {ASKED_FOR: settings_as_toml(settings)}
+    texts = whole_settings(ASKED_FOR, settings)
     task = NetworkTask(settings, start=start)
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)

@@ -12,13 +12,15 @@ from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split, uniform
 from trimtab.core.settings import Field, Presets, Settings
+from trimtab.gpu_scheduling.cluster import GpuType
 from trimtab.gpu_scheduling.das.compact import compact_policy, first_numbers, rule_of, widths
 from trimtab.gpu_scheduling.das.experience import Experience, gathered
+from trimtab.gpu_scheduling.das.grounds import check_grounds
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.simulator.simulator import Simulator
-from trimtab.gpu_scheduling.workload.clusters import find_cluster, usual_load
-from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source, past_jobs
+from trimtab.gpu_scheduling.workload.clusters import capacity_gpus, find_cluster, usual_load
+from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, past_jobs
 from trimtab.learning.evolution import EvolutionSettings, Playing
 
 __all__ = [
@@ -56,7 +58,10 @@ class DasSettings(Settings):
     clusters: tuple[str, ...] = Field(
         default=("das-small", "das-medium", "das-large"),
         min_length=1,
-        description="Clusters to practise on, by name, in turns; one named twice counts twice.",
+        description="Clusters to practise on, by name, size (64x8) or table, in turns; twice counts twice.",
+    )
+    gpu_types: tuple[GpuType, ...] = Field(
+        default=(), description="GPU models of these clusters beside the known ones, or in place of them."
     )
     load_spread: float = Field(
         default=0.1,
@@ -87,9 +92,7 @@ preset_names, load_preset = PRESETS.names, PRESETS.load
 
 def check_settings(settings: DasSettings) -> None:
     """Refuse early what cannot work."""
-    find_source(settings.workload.name)
-    for name in settings.clusters:
-        find_cluster(name)
+    check_grounds(settings.clusters, settings.gpu_types, [settings.workload])
     rule = make_policy(settings.rule)
     if not isinstance(rule, Rule):
         raise SettingsError(f"rule = {settings.rule!r} is no rule; `trimtab policies gpu` lists them")
@@ -164,10 +167,10 @@ def _played(task: tuple[Floats, Experience, DasSettings, str, int]) -> tuple[lis
         make_policy(settings.rule),
         *(rule_of(row, experience, preemptive=settings.preemptive) for row in candidates),
     ]
-    cluster = find_cluster(name)
+    cluster = find_cluster(name, settings.gpu_types)
     load = usual_load(name) * (1 + settings.load_spread * (2 * float(uniform(split(seed, "load"), 0)) - 1))
     asked = settings.workload.model_copy(update={"load": load, "mean_gap_s": None})
-    workload = draw_workload(asked, gpus=float(cluster.machine_table.gpus.sum()), seed=seed, part="training")
+    workload = draw_workload(asked, gpus=capacity_gpus(cluster), seed=seed, part="training")
     simulator, found, decisions = Simulator(cluster), [], 0
     for rule in rules:
         simulator.reset(workload, seed)

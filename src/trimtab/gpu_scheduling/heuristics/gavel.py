@@ -131,7 +131,8 @@ def _solved(demand: Demand, gain: Floats, *, least: Floats | None) -> Floats:
         from scipy.sparse import coo_array
     except ImportError:
         raise TrimtabError(
-            "Gavel's linear programs need scipy; pip install 'trimtab[train]', or choose another policy"
+            "Gavel's linear programs need scipy; in the checkout of trimtab, pip install '.[train]', or "
+            "choose another policy"
         ) from None
     jobs, columns = gain.shape
     shares = np.arange(jobs * columns)

@@ -21,8 +21,9 @@ import polars as pl
 from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.history.jobs import workload_from
 from trimtab.gpu_scheduling.history.machines import write_machines
-from trimtab.gpu_scheduling.history.tables import LINE, Reading, find_file, read_table
+from trimtab.gpu_scheduling.history.tables import LINE, Reading, read_table
 from trimtab.gpu_scheduling.workload import Workload
+from trimtab.rates.reading import find_file
 
 __all__ = ["import_alibaba_pai_2020", "write_pai_machines"]
 
@@ -52,8 +53,8 @@ def import_alibaba_pai_2020(
     >>> jobs.instances.tolist(), jobs.gpu_milli.tolist()
     ([2], [500])
     """
-    report = ImportReport(str(path))
-    reading = Reading(find_file(path, "pai_task_table*.csv*", WAY_OUT), keep_going=keep_going, report=report)
+    reading = Reading(find_file(path, "pai_task_table*.csv*", WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = read_table(reading, way_out=WAY_OUT, names=TASKS)
     frame = reading.dropping(frame, pl.col("status").is_in(["Running", "Waiting"]), "task that still runs")
     if only_completed:
@@ -70,7 +71,8 @@ def import_alibaba_pai_2020(
     frame = frame.select(
         LINE,
         pl.concat_str("job_name", "task_name", separator="/", ignore_nulls=True).alias("id"),
-        pl.col("arrival_s"),
+        "arrival_s",
+        pl.col("start_time").alias("start_s"),
         (pl.col("end_time") - pl.col("start_time")).alias("duration_s"),
         each.alias("instances"),
         (pl.col("plan_gpu") * 10).round().alias("gpu_milli"),
@@ -113,21 +115,21 @@ def _with_submission(reading: Reading, tasks: pl.DataFrame) -> pl.DataFrame:
     # A group is a hash that may end in digits, which are no number of a run.
     alike = pl.concat_str(pl.col("group"), pl.lit("."), pl.col("task_name"))
     return tasks.with_columns(
-        pl.min_horizontal(pl.col("sent").fill_null(pl.col("start_time")), "start_time").alias("arrival_s"),
+        pl.coalesce("sent", "start_time").alias("arrival_s"),
         pl.coalesce(alike, "task_name").alias("name"),
     )
 
 
 def _beside(reading: Reading, name: str, columns: Sequence[str]) -> pl.DataFrame | None:
     """Another table of the same folder, if it is there."""
-    found = sorted(reading.path.parent.glob(f"{name}*.csv*"))
-    if not found:
+    folder, pattern = reading.path.parent, f"{name}*.csv*"
+    if not any(folder.glob(pattern)):
         return None
-    account = ImportReport(str(found[0]))
-    beside = Reading(found[0], keep_going=reading.keep_going, report=account)
-    frame = read_table(beside, way_out=f"name a folder with {name}.csv as published", names=columns)
-    reading.report.count(f"rows of {name}", account.read["rows"])
-    reading.report.lose(f"rows of {name}", sum(account.lost.values()))
+    way_out = f"name a folder with {name}.csv as published"
+    beside = Reading(find_file(folder, pattern, way_out), keep_going=reading.keep_going)
+    frame = read_table(beside, way_out=way_out, names=columns)
+    reading.report.count(f"rows of {name}", beside.report.read["rows"])
+    reading.report.lose(f"rows of {name}", sum(beside.report.lost.values()))
     return frame
 
 
@@ -140,10 +142,8 @@ def write_pai_machines(path: str, out: Path, *, keep_going: bool = False) -> Imp
     >>> write_pai_machines("pai_machine_spec.csv", Path("machines.csv")).read["machines"]
     1
     """
-    report = ImportReport(str(path))
-    reading = Reading(
-        find_file(path, "pai_machine_spec*.csv*", MACHINES_WAY_OUT), keep_going=keep_going, report=report
-    )
+    reading = Reading(find_file(path, "pai_machine_spec*.csv*", MACHINES_WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = read_table(reading, way_out=MACHINES_WAY_OUT, names=MACHINES)
     frame = reading.numbers(frame, "cap_cpu", "cap_mem", "cap_gpu")
     frame = frame.select(

@@ -17,8 +17,9 @@ from __future__ import annotations
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.history.jobs import workload_from
-from trimtab.gpu_scheduling.history.tables import Reading, find_file, read_table
+from trimtab.gpu_scheduling.history.tables import Reading, read_table
 from trimtab.gpu_scheduling.workload import Workload
+from trimtab.rates.reading import find_file
 
 __all__ = ["import_gpu_jobs_csv"]
 
@@ -52,8 +53,8 @@ def import_gpu_jobs_csv(
     >>> jobs.gpu_ms.tolist()
     [240000.0]
     """
-    report = ImportReport(str(path))
-    reading = Reading(find_file(path, "*.csv*", WAY_OUT), keep_going=keep_going, report=report)
+    reading = Reading(find_file(path, "*.csv*", WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = read_table(reading, way_out=WAY_OUT, lower=True)
     asked = {"arrival_s": arrival_column, "duration_s": duration_column, "gpus": gpus_column}
     chosen: dict[str, str] = {}

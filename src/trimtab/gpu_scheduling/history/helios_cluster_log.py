@@ -10,8 +10,9 @@ import polars as pl
 
 from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.history.jobs import workload_from
-from trimtab.gpu_scheduling.history.tables import Reading, find_file, read_table
+from trimtab.gpu_scheduling.history.tables import Reading, read_table
 from trimtab.gpu_scheduling.workload import Workload
+from trimtab.rates.reading import find_file
 
 __all__ = ["import_helios_cluster_log"]
 
@@ -34,8 +35,8 @@ def import_helios_cluster_log(
     >>> jobs.instances.tolist(), jobs.gpu_milli.tolist()
     ([2], [8000])
     """
-    report = ImportReport(str(path))
-    reading = Reading(find_file(path, "cluster_log*.csv*", WAY_OUT), keep_going=keep_going, report=report)
+    reading = Reading(find_file(path, "cluster_log*.csv*", WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = read_table(reading, way_out=WAY_OUT, lower=True)
     reading.need(frame, NEEDED, WAY_OUT)
     if vc is not None:
@@ -55,6 +56,7 @@ def import_helios_cluster_log(
         "line",
         pl.col("job_id").alias("id"),
         pl.col("submit_time").alias("arrival_s"),
+        pl.col("start_time").alias("start_s"),
         (pl.col("end_time") - pl.col("start_time")).alias("duration_s"),
         pl.col("gpu_num").alias("gpus"),
         pl.col("node_num").alias("nodes"),

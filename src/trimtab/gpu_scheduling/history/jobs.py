@@ -5,6 +5,7 @@ An importer brings a frame with these columns; those marked * may be missing:
     line         where the row stands
     arrival_s    when the job came
     duration_s   how long it ran
+    start_s*     when it began to run
     gpus         GPUs in all, or instances and gpu_milli (of one instance)
     nodes*       machines they were on
     cpus*        CPU cores in all
@@ -34,6 +35,7 @@ from trimtab.gpu_scheduling.workload.presets import UNKNOWN
 __all__ = ["gpu_model", "group_key", "group_name", "workload_from"]
 
 OPTIONAL: dict[str, pl.DataType | type[pl.DataType]] = {
+    "start_s": pl.Float64,
     "nodes": pl.Float64,
     "cpus": pl.Float64,
     "memory_mib": pl.Float64,
@@ -48,6 +50,8 @@ LONGEST_S = 10 * 366 * 86_400
 """Ten years: a longer job is a wrong unit."""
 LATEST_S = 32_503_680_000
 """The year 3000: a later arrival is in milliseconds, which since 1970 are more than a million million."""
+MOST = {"gpus": 1e7, "cpus": 1e9, "memory_mib": 1e12}
+"""More than any cluster has: a larger amount is a wrong column or unit."""
 UNUSUAL_S = 3 * 86_400
 """Half of the jobs of a history are seldom as long; in milliseconds, this would be four minutes."""
 
@@ -70,6 +74,7 @@ def workload_from(
     if "gpus" not in frame.columns:
         frame = frame.with_columns((pl.col("instances") * pl.col("gpu_milli") / WHOLE).alias("gpus"))
     frame = _checked(reading, frame, begins_at_0)
+    frame = _arrived_before_they_started(frame, reading.report)
     if "instances" not in frame.columns:
         frame = _with_instances(frame, reading.report)
     frame = _with_whole_gpus(frame, reading.report)
@@ -108,6 +113,14 @@ def _checked(reading: Reading, frame: pl.DataFrame, begins_at_0: bool) -> pl.Dat
     frame = reading.without(
         frame, pl.col("gpus") < 0, "{} GPUs", column="gpus", lost="jobs with a negative number of GPUs"
     )
+    for column, most in MOST.items():
+        frame = reading.without(
+            frame,
+            pl.col(column) > most,
+            f"{column} is {{}}, more than any cluster has",
+            column=column,
+            lost="jobs larger than any cluster",
+        )
     frame = reading.dropping(frame, pl.col("gpus") * WHOLE < 0.5, "job without GPUs")
     frame = reading.without(
         frame,
@@ -145,6 +158,15 @@ def _checked(reading: Reading, frame: pl.DataFrame, begins_at_0: bool) -> pl.Dat
     )
 
 
+def _arrived_before_they_started(frame: pl.DataFrame, report: ImportReport) -> pl.DataFrame:
+    """A job comes at the latest when it starts, whatever clocks that differ or are put back tell."""
+    late = pl.col("arrival_s") > pl.col("start_s")
+    report.fill(
+        "jobs submitted after they started: they come when they start", frame.select(late.sum()).item()
+    )
+    return frame.with_columns(pl.when(late).then("start_s").otherwise("arrival_s").alias("arrival_s"))
+
+
 def _with_instances(frame: pl.DataFrame, report: ImportReport) -> pl.DataFrame:
     """A node is an instance if each has as many GPUs; otherwise an instance is one GPU."""
     gpus, nodes = pl.col("gpus"), pl.col("nodes")
@@ -172,10 +194,12 @@ def _with_instances(frame: pl.DataFrame, report: ImportReport) -> pl.DataFrame:
 def _with_whole_gpus(frame: pl.DataFrame, report: ImportReport) -> pl.DataFrame:
     milli = pl.col("gpu_milli")
     uneven = (milli > WHOLE) & (milli % WHOLE != 0)
-    report.fill("jobs of one GPU and a part: rounded up to whole GPUs", frame.select(uneven.sum()).item())
-    return frame.with_columns(
+    frame = frame.with_columns(
         pl.when(uneven).then((milli / WHOLE).ceil() * WHOLE).otherwise(milli).alias("gpu_milli")
     )
+    more = pl.col("instances") * milli - pl.col("gpus") * WHOLE > 0.5
+    report.fill("jobs of one GPU and a part: rounded up to whole GPUs", frame.select(more.sum()).item())
+    return frame
 
 
 def _of_instance(frame: pl.DataFrame, amount: pl.Expr) -> NDArray[np.int64]:

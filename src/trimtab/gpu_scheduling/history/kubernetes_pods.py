@@ -16,25 +16,31 @@ The first line names the columns, in any order and case:
     gpu_model   models it may run on: V100, or V100|P100
     phase       Succeeded, Failed, Running, Pending
 
-Times are ISO 8601 or seconds. Pods of one namespace and group (or owner) are a gang: they run together.
+Times are ISO 8601 or seconds. Pods of one namespace and group (or owner) that ran at the same time are a
+gang; those that ran after all of these had ended (a retry, the next of a ReplicaSet) are a job of their own.
 """
 
 from __future__ import annotations
 
+import math
 import re
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.history.jobs import workload_from
-from trimtab.gpu_scheduling.history.tables import LINE, Reading, find_file, parsed, read_table
+from trimtab.gpu_scheduling.history.tables import LINE, Reading, parsed, read_table
 from trimtab.gpu_scheduling.workload import Workload
+from trimtab.rates.reading import find_file
 
 __all__ = ["import_kubernetes_pods", "quantity"]
 
 NEEDED = ("name", "created", "started", "finished", "gpus")
 WAY_OUT = "give a CSV with columns name, created, started, finished and gpus"
 QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|K|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+RUN = ["namespace", "_gang", "_run"]
 DECIMAL = {None: 1.0, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 FACTORS = DECIMAL | {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 
@@ -44,8 +50,9 @@ def import_kubernetes_pods(
 ) -> tuple[Workload, ImportReport]:
     """Read pods and put them together to gangs; with `gangs=False` every pod is a job of its own.
 
-    A gang comes when its first pod was created and runs from the first start to the last end. Pods without
-    GPUs (launchers) are left out.
+    A gang comes when its first pod was created and runs from the first start to the last end. It is as large
+    as when it held most GPUs: a pod that took over from another does not count beside it. Pods without GPUs
+    (launchers) are left out.
 
     >>> from pathlib import Path
     >>> head = "name,owner,created,started,finished,gpus\\n"
@@ -54,8 +61,8 @@ def import_kubernetes_pods(
     >>> jobs.instances.tolist(), jobs.duration_ms.tolist()
     ([2], [60000])
     """
-    report = ImportReport(str(path))
-    reading = Reading(find_file(path, "*.csv*", WAY_OUT), keep_going=keep_going, report=report)
+    reading = Reading(find_file(path, "*.csv*", WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = read_table(reading, way_out=WAY_OUT, lower=True)
     reading.need(frame, NEEDED, WAY_OUT)
     texts = ("namespace", "owner", "group", "user", "gpu_model", "phase")
@@ -83,42 +90,95 @@ def import_kubernetes_pods(
     )
     own = pl.concat_str(pl.col("name"), pl.lit("@"), pl.col("created").cast(pl.String), ignore_nulls=True)
     key = pl.coalesce("group", "owner", own) if gangs else own
-    jobs = _gangs(frame.with_columns(key.alias("_gang")))
+    jobs = _gangs(_with_runs(frame.with_columns(key.alias("_gang"))))
     jobs = reading.dropping(jobs, pl.col("waiting"), "job with a pod that never started")
     jobs = reading.dropping(jobs, pl.col("running"), "job with a pod that still runs")
     if only_completed:
         jobs = reading.dropping(jobs, pl.col("failed"), "job with a pod that did not complete")
     report.count("pods", len(frame))
+    _tell(jobs, report)
     settings = {"gangs": gangs, "only_completed": only_completed}
     source = f"kubernetes-pods {reading.path.name}"
     return workload_from(reading, jobs, source=source, settings=settings), report
 
 
-def _gangs(pods: pl.DataFrame) -> pl.DataFrame:
+def _with_runs(pods: pl.DataFrame) -> pl.DataFrame:
+    """Number the runs of a gang: a new one begins with the first pod after all before it have ended.
+
+    Pods that still run have no end; those that never started wait from their creation on.
+    """
     pods = pods.with_columns(
         pl.when(pl.col("phase") == "Running").then(None).otherwise(pl.col("finished")).alias("finished")
     )
-    each = pl.col("gpus")
-    return pods.group_by("namespace", "_gang", maintain_order=True).agg(
+    pods = pods.with_columns(
+        pl.coalesce("started", "created", pl.lit(-math.inf)).alias("_begin"),
+        pl.col("finished").fill_null(math.inf).alias("_end"),
+    ).sort("_begin", -pl.col("_end"), maintain_order=True)
+    all_ended = pl.col("_begin") >= pl.col("_end").cum_max().shift(1)
+    pods = pods.with_columns(all_ended.fill_null(False).cum_sum().over("namespace", "_gang").alias("_run"))
+    return _with_holders(pods).sort(LINE)
+
+
+def _with_holders(pods: pl.DataFrame) -> pl.DataFrame:
+    """Mark the pods of the moment at which a run held most GPUs; mostly these are all of them."""
+    takes_turns = ((pl.col("_begin").max() >= pl.col("_end").min()) & (pl.len() > 1)).over(RUN)
+    pods = pods.with_columns(takes_turns.alias("_takes_turns"), pl.lit(True).alias("_held"))
+    in_turns = [
+        run.with_columns(pl.Series("_held", _held_at_most(run)))
+        for run in pods.filter("_takes_turns").partition_by(RUN)
+    ]
+    return pl.concat([pods.filter(~pl.col("_takes_turns")), *in_turns])
+
+
+def _held_at_most(run: pl.DataFrame) -> NDArray[np.bool_]:
+    """The pods of a run, in order of their begin, that held GPUs when most were held at once."""
+    begin, end, gpus = (run[name].to_numpy() for name in ("_begin", "_end", "gpus"))
+    order = np.argsort(end)
+    let_go = np.concatenate([[0.0], np.cumsum(gpus[order])])[np.searchsorted(end[order], begin, "right")]
+    moment = begin[np.argmax(np.cumsum(gpus) - let_go)]
+    return (begin <= moment) & (end > moment)
+
+
+def _gangs(pods: pl.DataFrame) -> pl.DataFrame:
+    held = pl.col("_held")
+    each = pl.col("gpus").filter(held)
+    of_gang = pl.concat_str(pl.col("namespace"), pl.col("_gang"), separator="/", ignore_nulls=True).first()
+    run = pl.col("_run").first()
+    jobs = pods.group_by(RUN, maintain_order=True).agg(
         pl.col(LINE).first(),
-        pl.concat_str(pl.col("namespace"), pl.col("_gang"), separator="/", ignore_nulls=True)
-        .first()
-        .alias("id"),
+        pl.when(run > 0).then(pl.format("{}#{}", of_gang, run + 1)).otherwise(of_gang).alias("id"),
         pl.coalesce("user", "namespace").first().alias("user"),
         pl.coalesce("group", "owner", "name").first().alias("name"),
         pl.col("created").min().alias("arrival_s"),
+        pl.col("started").min().alias("start_s"),
         (pl.col("finished").max() - pl.col("started").min()).alias("duration_s"),
         each.sum().alias("gpus"),
         # Pods of different sizes: every GPU is an instance.
-        pl.when(each.n_unique() == 1).then(pl.len()).otherwise(each.sum().ceil()).alias("instances"),
+        pl.when(each.n_unique() == 1).then(each.len()).otherwise(each.sum().ceil()).alias("instances"),
         pl.when(each.n_unique() == 1).then((each.first() * 1000).round()).otherwise(1000).alias("gpu_milli"),
-        pl.col("cpu").sum().alias("cpus"),
-        (pl.col("memory").sum() / 2**20).alias("memory_mib"),
-        pl.col("gpu_model").drop_nulls().first().alias("models"),
+        pl.col("cpu").filter(held).sum().alias("cpus"),
+        (pl.col("memory").filter(held).sum() / 2**20).alias("memory_mib"),
+        pl.col("gpu_model").drop_nulls().unique(maintain_order=True).alias("models"),
         pl.col("started").is_null().any().alias("waiting"),
         pl.col("finished").is_null().any().alias("running"),
         (pl.col("phase") == "Failed").any().fill_null(False).alias("failed"),
+        (~held).any().alias("took_over"),
     )
+    return jobs.with_columns(
+        (pl.col("_run").max().over("namespace", "_gang") > 0).alias("one_of_several"),
+        (pl.col("models").list.len() > 1).alias("differ"),
+        pl.when(pl.col("models").list.len() > 0).then(pl.col("models").list.join("|")).alias("models"),
+    )
+
+
+def _tell(jobs: pl.DataFrame, report: ImportReport) -> None:
+    told = {
+        "one_of_several": "jobs of an owner whose pods ran one after another: each run is a job",
+        "took_over": "jobs with pods that took over from others: as large as when most GPUs were held",
+        "differ": "jobs whose pods ask for different GPU models: any of these will do",
+    }
+    for column, sentence in told.items():
+        report.fill(sentence, int(jobs[column].sum()))
 
 
 def quantity(cell: str) -> float | None:

@@ -14,8 +14,9 @@ import polars as pl
 from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.history.jobs import workload_from
 from trimtab.gpu_scheduling.history.machines import write_machines
-from trimtab.gpu_scheduling.history.tables import LINE, Reading, find_file, read_table
+from trimtab.gpu_scheduling.history.tables import LINE, Reading, read_table
 from trimtab.gpu_scheduling.workload import Workload
+from trimtab.rates.reading import find_file
 
 __all__ = ["import_openb_2023", "write_openb_machines"]
 
@@ -39,8 +40,8 @@ def import_openb_2023(
     >>> jobs.gpu_milli.tolist(), jobs.duration_ms.tolist()
     ([250], [60000])
     """
-    report = ImportReport(str(path))
-    reading = Reading(find_file(path, "openb_pod_list*.csv*", WAY_OUT), keep_going=keep_going, report=report)
+    reading = Reading(find_file(path, "openb_pod_list*.csv*", WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = read_table(reading, way_out=WAY_OUT)
     reading.need(frame, NEEDED, WAY_OUT)
     without_times = not set(TIMES) & set(frame.columns)
@@ -62,6 +63,7 @@ def import_openb_2023(
         LINE,
         pl.col("name").alias("id"),
         pl.col("creation_time").alias("arrival_s"),
+        pl.col("scheduled_time").alias("start_s"),
         (pl.col("deletion_time") - pl.col("scheduled_time")).alias("duration_s"),
         pl.lit(1).alias("instances"),
         (pl.col("num_gpu") * pl.col("gpu_milli")).alias("gpu_milli"),
@@ -95,10 +97,8 @@ def write_openb_machines(path: str, out: Path, *, keep_going: bool = False) -> I
     >>> write_openb_machines("nodes.csv", Path("machines.csv")).read["GPUs"]
     8
     """
-    report = ImportReport(str(path))
-    reading = Reading(
-        find_file(path, "openb_node_list*.csv*", NODES_WAY_OUT), keep_going=keep_going, report=report
-    )
+    reading = Reading(find_file(path, "openb_node_list*.csv*", NODES_WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = read_table(reading, way_out=NODES_WAY_OUT)
     reading.need(frame, ["sn", "cpu_milli", "memory_mib", "gpu", "model"], NODES_WAY_OUT)
     frame = reading.numbers(frame, "cpu_milli", "memory_mib", "gpu")

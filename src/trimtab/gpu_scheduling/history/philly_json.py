@@ -13,9 +13,9 @@ import polars as pl
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.history.jobs import workload_from
-from trimtab.gpu_scheduling.history.tables import LINE, NOTHING, Reading, find_file, seconds_of
+from trimtab.gpu_scheduling.history.tables import LINE, NOTHING, Reading, seconds_of
 from trimtab.gpu_scheduling.workload import Workload
-from trimtab.rates.reading import load_json
+from trimtab.rates.reading import find_file, load_json
 
 __all__ = ["import_philly_json"]
 
@@ -26,6 +26,7 @@ COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "user": pl.String,
     "name": pl.String,
     "arrival_s": pl.Float64,
+    "start_s": pl.Float64,
     "duration_s": pl.Float64,
     "gpus": pl.Float64,
     "nodes": pl.Float64,
@@ -52,8 +53,8 @@ def import_philly_json(
     >>> jobs.duration_ms.tolist()
     [60000]
     """
-    report = ImportReport(str(path))
-    reading = Reading(find_file(path, "cluster_job_log*", WAY_OUT), keep_going=keep_going, report=report)
+    reading = Reading(find_file(path, "cluster_job_log*", WAY_OUT), keep_going=keep_going)
+    report = reading.report
     jobs = load_json(reading.path, way_out=WAY_OUT)
     if not isinstance(jobs, list):
         raise HistoryError(f"{reading.path}: not a list of jobs; {WAY_OUT}")
@@ -81,7 +82,7 @@ def _row(job: dict[str, Any], report: ImportReport) -> dict[str, Any]:
         raise Useless("job that never started")
     if _seconds(attempts[-1].get("end_time")) is None:
         raise Useless("job that still runs")
-    duration_s = 0.0
+    duration_s, starts = 0.0, []
     for attempt in attempts:
         start, end = _seconds(attempt.get("start_time")), _seconds(attempt.get("end_time"))
         if start is None or end is None:
@@ -90,6 +91,7 @@ def _row(job: dict[str, Any], report: ImportReport) -> dict[str, Any]:
             if end < start:
                 raise ValueError(f"an attempt ends before it starts, at {attempt['end_time']}")
             duration_s += end - start
+            starts.append(start)
     held = max(
         ([len(machine["gpus"]) for machine in attempt["detail"]] for attempt in attempts), key=sum, default=[]
     )
@@ -102,6 +104,7 @@ def _row(job: dict[str, Any], report: ImportReport) -> dict[str, Any]:
         "user": str(job["user"]),
         "name": str(job.get("vc", "")),
         "arrival_s": arrival_s,
+        "start_s": min(starts, default=None),
         "duration_s": duration_s,
         "gpus": float(sum(held)),
         # Uneven over machines: not told, so that every GPU is an instance.

@@ -15,8 +15,9 @@ import polars as pl
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.history.jobs import gpu_model, workload_from
-from trimtab.gpu_scheduling.history.tables import LINE, Reading, find_file, parsed, read_table
+from trimtab.gpu_scheduling.history.tables import LINE, Reading, parsed, read_table
 from trimtab.gpu_scheduling.workload import Workload
+from trimtab.rates.reading import find_file
 
 __all__ = ["elapsed_s", "import_slurm_sacct", "memory_mib", "tres"]
 
@@ -55,8 +56,8 @@ def import_slurm_sacct(
     >>> jobs.instances.tolist(), jobs.gpu_milli.tolist()
     ([2], [2000])
     """
-    report = ImportReport(str(path))
-    reading = Reading(find_file(path, "*", WAY_OUT), keep_going=keep_going, report=report)
+    reading = Reading(find_file(path, "*", WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = read_table(reading, way_out=WAY_OUT, separator="|")
     reading.need(frame, ["JobID", "Submit"], WAY_OUT)
     if not {"AllocTRES", "ReqTRES"} & set(frame.columns):
@@ -136,7 +137,7 @@ def _with_resources(reading: Reading, frame: pl.DataFrame) -> pl.DataFrame:
         pl.Series("memory_mib", [one.get("mem") for one in known], pl.Float64),
         pl.Series("models", models, pl.String),
         told_nodes,
-        pl.Series("_sound", [found[cell] is not None for cell in cells]),
+        pl.Series("_sound", [found[cell] is not None for cell in cells], pl.Boolean),
     ).filter("_sound")
     own = pl.col(nodes) if nodes else pl.lit(None, pl.Float64)
     user = [name for name in ("User", "Account") if name in frame.columns]
@@ -144,6 +145,7 @@ def _with_resources(reading: Reading, frame: pl.DataFrame) -> pl.DataFrame:
         LINE,
         pl.col("JobID").alias("id"),
         pl.col("Submit").alias("arrival_s"),
+        pl.col("Start").alias("start_s"),
         "duration_s",
         "gpus",
         pl.coalesce("told_nodes", own).alias("nodes"),
@@ -166,6 +168,7 @@ def _with_whole_heterogeneous_jobs(frame: pl.DataFrame, report: ImportReport) ->
     whole = parts.group_by("id", maintain_order=True).agg(
         pl.col(LINE).first(),
         pl.col("arrival_s").min(),
+        pl.col("start_s").min(),
         pl.col("duration_s").max(),
         pl.col("gpus").sum(),
         # Parts of different shapes: every GPU is an instance.

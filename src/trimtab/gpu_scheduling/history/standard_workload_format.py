@@ -13,9 +13,9 @@ import polars as pl
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.gpu_scheduling.history.jobs import workload_from
-from trimtab.gpu_scheduling.history.tables import LINE, Reading, find_file
+from trimtab.gpu_scheduling.history.tables import LINE, Reading
 from trimtab.gpu_scheduling.workload import Workload
-from trimtab.rates.reading import lines_of
+from trimtab.rates.reading import find_file, lines_of
 
 __all__ = ["import_standard_workload_format"]
 
@@ -48,8 +48,8 @@ def import_standard_workload_format(
     """
     if processors_per_gpu is not None and not processors_per_gpu > 0:
         raise HistoryError(f"{path}: {processors_per_gpu} processors per GPU; give a number above 0")
-    report = ImportReport(str(path))
-    reading = Reading(find_file(path, "*.swf*", WAY_OUT), keep_going=keep_going, report=report)
+    reading = Reading(find_file(path, "*.swf*", WAY_OUT), keep_going=keep_going)
+    report = reading.report
     frame = _rows(reading)
     frame = reading.dropping(frame, pl.col("status").is_in(PARTIAL), "part of a job's life")
     if only_completed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from io import BytesIO
@@ -13,22 +14,23 @@ from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.rates.reading import lines_of
 
-__all__ = ["LINE", "Reading", "find_file", "parsed", "read_table"]
+__all__ = ["LINE", "Reading", "parsed", "read_table"]
 
 LINE = "line"
 """Column of line numbers, beside those of the file."""
 NOTHING = ["", "nan", "NaN", "NA", "null", "None", "none", "Unknown", "N/A", "-", "<none>"]
 """What files write where they know nothing."""
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+DATE = r"^\s*\d{4}-"
 
 
 class Reading:
-    """One file being read: where faults are refused or, if asked, counted."""
+    """One file being read: where faults are refused or, if asked, counted in the report on it."""
 
-    def __init__(self, path: str | Path, *, keep_going: bool, report: ImportReport) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path, *, keep_going: bool) -> None:
+        self.path = path
         self.keep_going = keep_going
-        self.report = report
+        self.report = ImportReport(str(path))
 
     def refuse(self, where: str, why: str, *, lost: str = "rows") -> None:
         """Refuse the file for one row, or count the row as lost."""
@@ -80,8 +82,18 @@ class Reading:
             if column not in frame.columns:
                 frame = frame.with_columns(pl.lit(None, pl.Float64).alias(column))
                 continue
+            frame = self._of_one_clock(frame, column)
             frame = parsed(self, frame, column, seconds_of, "which is no time")
         return frame
+
+    def _of_one_clock(self, frame: pl.DataFrame, column: str) -> pl.DataFrame:
+        """Dates count from 1970, seconds from any moment: where a column has both, the fewer are damage."""
+        is_date, is_number = pl.col(column).str.contains(DATE), pl.col(column).str.contains(NUMBER)
+        dates, numbers = frame.select(is_date.sum().alias("dates"), is_number.sum().alias("numbers")).row(0)
+        if not (dates and numbers):
+            return frame
+        odd, told = (is_number, "number among dates") if dates >= numbers else (is_date, "date among numbers")
+        return self.without(frame, odd, f"{column} is {{}}, a {told}", column=column)
 
     def need(self, frame: pl.DataFrame, columns: Sequence[str], way_out: str) -> None:
         """Refuse a table that lacks columns."""
@@ -149,6 +161,9 @@ def read_table(
         numbered = numbered[1:]
     else:
         header = list(names or ())
+    twice = next((name for place, name in enumerate(header) if name in header[:place]), None)
+    if twice is not None:
+        raise HistoryError(f"{reading.path}: two columns are called {twice!r}; rename or remove one of them")
     # `sacct -p` ends every line with the separator.
     ends_empty = has_header and header[-1] == ""
     rows = [one for one in numbered if _fits(reading, one, header, separator, way_out)]
@@ -194,8 +209,10 @@ def _fits(
     reading: Reading, numbered: tuple[int, str], header: Sequence[str], separator: str, way_out: str
 ) -> bool:
     number, line = numbered
-    cells = line.count(separator) + 1
-    if cells == len(header) or '"' in line:
+    # Only in comma files a quoted cell may hold the separator.
+    is_quoted = separator == "," and '"' in line
+    cells = len(next(csv.reader([line]))) if is_quoted else line.count(separator) + 1
+    if cells == len(header):
         return True
     if number == 1:
         raise HistoryError(
@@ -204,16 +221,3 @@ def _fits(
         )
     reading.refuse(f"line {number}", f"{cells} cells where {len(header)} are expected")
     return False
-
-
-def find_file(path: str, pattern: str, way_out: str) -> Path:
-    """The file itself, or the first in a folder whose name fits."""
-    place = Path(path)
-    if place.is_dir():
-        found = sorted(place.glob(pattern))
-        if not found:
-            raise HistoryError(f"{place}: no {pattern} in it; {way_out}")
-        return found[0]
-    if not place.exists():
-        raise HistoryError(f"{place}: no such file; {way_out}")
-    return place

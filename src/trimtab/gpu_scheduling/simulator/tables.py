@@ -12,7 +12,17 @@ from trimtab.gpu_scheduling.cluster import Cluster, MachineTable
 from trimtab.gpu_scheduling.workload import Workload
 from trimtab.gpu_scheduling.workload.jobs import WHOLE, typical_demands
 
-__all__ = ["ARRAYS", "NUMBERS", "Tables", "alone_ms", "make_tables", "misfits", "nominal_speeds", "record"]
+__all__ = [
+    "ARRAYS",
+    "NUMBERS",
+    "Tables",
+    "alone_ms",
+    "make_tables",
+    "misfits",
+    "nominal_speeds",
+    "record",
+    "refuse_misfits",
+]
 
 MILLISECONDS = 1000
 PREDICTED, ORACLE = 1, 2
@@ -76,14 +86,7 @@ NUMBERS: dict[str, Any] = {
 def make_tables(workload: Workload, cluster: Cluster) -> Tables:
     """Lay out a workload for a cluster; refuses jobs that could never start."""
     machines = cluster.machine_table
-    refused = misfits(workload, cluster)
-    if refused:
-        place, reason = next(iter(refused.items()))
-        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        raise WorkloadError(
-            f"{workload.provenance.source}: job {workload.name_of(place)}{more} {reason}; "
-            "give the cluster such machines, or leave such jobs out (by most_gpus, or Workload.chosen)"
-        )
+    refuse_misfits(workload, cluster)
     jobs = np.zeros(workload.job_count, JOB)
     for name in ("arrival_ms", "duration_ms", "instances", "gpu_milli", "cpu_milli", "memory_mib", "user"):
         jobs[name] = getattr(workload, name)
@@ -184,33 +187,58 @@ def _distinct(workload: Workload, *names: str) -> tuple[NDArray[np.int64], NDArr
     return first, same.ravel()
 
 
-def misfits(workload: Workload, cluster: Cluster) -> dict[int, str]:
-    """Jobs that could never start on the empty cluster, and why.
+def refuse_misfits(workload: Workload, cluster: Cluster, *, on: str = "") -> None:
+    """Refuse jobs that could never start; `on` names the cluster where there may be several.
 
     >>> from trimtab.gpu_scheduling.workload import make_workload
-    >>> misfits(make_workload([0], duration_ms=[1], gpus=[99]), Cluster())
-    {0: 'needs 99 GPUs, of which the empty cluster has room for 32'}
+    >>> refuse_misfits(make_workload([0], duration_ms=[1], gpus=[99]), Cluster())
+    Traceback (most recent call last):
+    trimtab.core.errors.WorkloadError: jobs: job 0 needs 99 GPUs, of which the empty cluster has room ...
     """
-    machines = cluster.machine_table
+    refused = misfits(workload, cluster)
+    if len(refused):
+        more = f" (and {len(refused) - 1:,} more)" if len(refused) > 1 else ""
+        where = f" on {on}" if on else ""
+        job = workload.chosen(refused[:1])
+        raise WorkloadError(
+            f"{workload.provenance.source}{where}: job {workload.name_of(refused[0])}{more} "
+            f"{_why_not(job, cluster.machine_table)}"
+        )
+
+
+def misfits(workload: Workload, cluster: Cluster) -> NDArray[np.int64]:
+    """Places of the jobs that could never start on the empty cluster.
+
+    >>> from trimtab.gpu_scheduling.workload import make_workload
+    >>> misfits(make_workload([0, 0], duration_ms=[1, 1], gpus=[1, 99]), Cluster()).tolist()
+    [1]
+    """
     first, same = _distinct(workload, "gpu_milli", "cpu_milli", "memory_mib", "allowed_types")
-    allowed = _allowed(workload, machines)
-    room = _room(workload.chosen(np.sort(first)), machines).sum(axis=1)[np.argsort(np.argsort(first))][same]
-    found = {}
-    present = int(np.bitwise_or.reduce(1 << machines.gpu_type))
-    for place in np.flatnonzero(room < workload.instances):
-        if not int(allowed[place]) & present:
-            mask = int(workload.allowed_types[place])
-            wanted = [name for bit, name in enumerate(workload.type_names) if mask >> bit & 1]
-            reason = f"asks for GPU model {' or '.join(wanted)}, which no machine has"
-        else:
-            fitting = room[place] * workload.gpu_milli[place] / WHOLE
-            reason = (
-                f"needs {workload.gpus[place]:g} GPUs, of which the empty cluster has room for {fitting:g}"
-            )
-            if workload.cpu_milli[place] or workload.memory_mib[place]:
-                reason += " beside its CPUs and memory"
-        found[int(place)] = reason
-    return found
+    room = _room(workload.chosen(np.sort(first)), cluster.machine_table).sum(axis=1)
+    return np.flatnonzero(room[np.argsort(np.argsort(first))][same] < workload.instances)
+
+
+def _why_not(job: Workload, machines: MachineTable) -> str:
+    """Why the first job cannot start on the empty cluster, and the way out."""
+    usable = machines.gpus[(_allowed(job, machines)[0] >> machines.gpu_type) & 1 == 1]
+    if len(usable) == 0:
+        mask = int(job.allowed_types[0])
+        wanted = [name for bit, name in enumerate(job.type_names) if mask >> bit & 1]
+        return (
+            f"asks for GPU model {' or '.join(wanted)}, which no machine has; choose a cluster that has it, "
+            f"such as 64x8x{wanted[0]}, or leave such jobs out of the history"
+        )
+    way_out = "choose a larger cluster, or lower most_gpus"
+    milli = int(job.gpu_milli[0])
+    if milli > WHOLE * int(usable.max()):
+        of_model = "" if len(usable) == len(machines.gpus) else " of a model it may use"
+        return (
+            f"needs {milli / WHOLE:g} GPUs on one machine, and the largest{of_model} has {usable.max()}; "
+            f"{way_out}"
+        )
+    room = int(_room(job, machines).sum()) * milli / WHOLE
+    beside = " beside its CPUs and memory" if job.cpu_milli[0] or job.memory_mib[0] else ""
+    return f"needs {job.gpus[0]:g} GPUs, of which the empty cluster has room for {room:g}{beside}; {way_out}"
 
 
 def alone_ms(workload: Workload, cluster: Cluster) -> NDArray[np.int64]:

@@ -9,12 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
 
 from trimtab.core.errors import RegistryError, SettingsError
 from trimtab.core.registry import Registry
 from trimtab.gpu_scheduling.cluster import TYPES, Cluster, GpuType, MachineGroup
 
-__all__ = ["CLUSTERS", "TRACE_TYPES", "USUAL_LOAD", "described_cluster", "find_cluster", "usual_load"]
+__all__ = [
+    "CLUSTERS",
+    "TRACE_TYPES",
+    "USUAL_LOAD",
+    "capacity_gpus",
+    "described_cluster",
+    "find_cluster",
+    "usual_load",
+]
 
 USUAL_LOAD = 0.76
 """GPU time asked for by arriving jobs, as a share of 8 machines of four GPUs at full speed."""
@@ -34,6 +45,7 @@ TRACE_TYPES = (
 *assumed* to be like T4, A10 and A100. All numbers are assumed; declare others in `gpu_types` if you know
 better."""
 
+_SIZE = re.compile(r"(\d+)x(\d+)(?:x(\S+))?")
 _HERE = "trimtab.gpu_scheduling.workload.clusters"
 
 CLUSTERS: Registry[Callable[[str], Cluster]] = Registry(
@@ -51,20 +63,48 @@ CLUSTERS: Registry[Callable[[str], Cluster]] = Registry(
 )
 
 
-def find_cluster(name: str) -> Cluster:
-    """Look a cluster up: a name, with a variant after a colon.
+def find_cluster(name: str, gpu_types: Sequence[GpuType] = ()) -> Cluster:
+    """Look a cluster up: a name (a variant after a colon), machines x GPUs, or a CSV of machines.
+
+    It knows `gpu_types` beside its own GPU models, or in place of them.
 
     >>> find_cluster("das-small").machine_table.gpus.sum()
     np.int64(32)
-    >>> len(find_cluster("homogeneous:64x8").machine_table.names)
+    >>> len(find_cluster("64x8").machine_table.names)
     64
+    >>> find_cluster("2x8xH900", [GpuType(name="H900", speed=3.0)]).machine_table.speed.tolist()
+    [3.0, 3.0]
     """
+    if name.endswith(".csv") or Path(name).is_file():
+        # Models that public traces name are known here, so that their tables can be read.
+        return Cluster(table=name, gpu_types=_joined(TRACE_TYPES, gpu_types))
+    size = name.removeprefix("homogeneous:")
+    if _SIZE.fullmatch(size):
+        return homogeneous(size, gpu_types)
     base, _, variant = name.partition(":")
     try:
         make = CLUSTERS.load(base)
     except RegistryError as error:
-        raise RegistryError(f"{error}; or describe yours in cluster.machines or cluster.table") from None
-    return make(variant)
+        raise RegistryError(
+            f"{error}; or write machines x GPUs, such as 64x8, or the path of a CSV of machines"
+        ) from None
+    found = make(variant)
+    return found.model_copy(update={"gpu_types": _joined(found.gpu_types, gpu_types)})
+
+
+def _joined(below: Sequence[GpuType], above: Sequence[GpuType]) -> tuple[GpuType, ...]:
+    return tuple({one.name: one for one in (*below, *above)}.values())
+
+
+def capacity_gpus(cluster: Cluster) -> float:
+    """GPUs of a cluster in GPUs of the reference speed, by their models; slow machines count in full.
+
+    >>> capacity_gpus(find_cluster("das-small")), capacity_gpus(find_cluster("8x4xT4"))
+    (32.0, 16.0)
+    """
+    machines = cluster.machine_table
+    speed = np.array([one.speed for one in machines.types])[machines.gpu_type]
+    return float((machines.gpus * speed).sum())
 
 
 def described_cluster(name: str) -> str:
@@ -113,9 +153,9 @@ def _das(name: str, variant: str) -> Cluster:
     return Cluster(machines=tuple(groups), contention=0.15)
 
 
-def homogeneous(variant: str = "") -> Cluster:
+def homogeneous(variant: str = "", gpu_types: Sequence[GpuType] = ()) -> Cluster:
     """So many equal machines, of so many GPUs each: `homogeneous:64x8`, or `homogeneous:64x8xT4`."""
-    matched = re.fullmatch(r"(\d+)x(\d+)(?:x(\w+))?", variant or "64x8")
+    matched = _SIZE.fullmatch(variant or "64x8")
     if matched is None:
         raise SettingsError(f"cluster homogeneous:{variant}: write machines x GPUs, such as homogeneous:64x8")
     machines, gpus = int(matched[1]), int(matched[2])
@@ -123,14 +163,14 @@ def homogeneous(variant: str = "") -> Cluster:
         raise SettingsError(
             f"cluster homogeneous:{variant}: 1 to 100000 machines of 1 to 64 GPUs are possible"
         )
-    known = {one.name for one in (*TYPES, *TRACE_TYPES)}
+    known = {one.name for one in (*TYPES, *TRACE_TYPES, *gpu_types)}
     if matched[3] and matched[3] not in known:
         raise SettingsError(
-            f"cluster homogeneous:{variant}: GPU model {matched[3]!r} is not known; there are "
-            f"{', '.join(sorted(known))}"
+            f"cluster homogeneous:{variant}: GPU model {matched[3]!r} is not known; declare it in gpu_types, "
+            f"or use {', '.join(sorted(known))}"
         )
     group = MachineGroup(count=machines, gpus=gpus, gpu_type=matched[3] or "V100", rack_size=_RACK)
-    return Cluster(machines=(group,), gpu_types=_wanted_types([group]))
+    return Cluster(machines=(group,), gpu_types=_joined(_wanted_types([group]), gpu_types))
 
 
 def venus(variant: str = "") -> Cluster:

@@ -6,7 +6,7 @@ complete with its arrivals (``tiny:gang``), or for a file written by ``trimtab i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from trimtab.core.errors import RegistryError, WorkloadError
 from trimtab.core.randomness import integers, split, uniform
 from trimtab.core.registry import WORKLOAD_ENTRY_POINTS, Registry
 from trimtab.core.settings import Field, Settings, model_validator
+from trimtab.gpu_scheduling.cluster import Cluster
 from trimtab.gpu_scheduling.workload.clusters import USUAL_LOAD
 from trimtab.gpu_scheduling.workload.generated import (
     PAI,
@@ -38,11 +39,14 @@ __all__ = [
     "Part",
     "Source",
     "WorkloadSettings",
+    "all_jobs",
+    "all_that_fit",
     "described",
     "draw_workload",
     "filtered",
     "find_source",
     "jobs_in_a_row",
+    "left_out_words",
     "mean_gap_ms",
     "part_of",
     "past_jobs",
@@ -161,6 +165,16 @@ def draw_workload(settings: WorkloadSettings, *, gpus: float, seed: int, part: P
     return replace(jobs, provenance=replace(jobs.provenance, settings=told))
 
 
+def all_jobs(settings: WorkloadSettings, *, made_up: int = 20_000) -> Workload:
+    """What episodes are drawn from: a whole trace, or in place of a world so many made-up jobs.
+
+    >>> all_jobs(WorkloadSettings(name="tiny:gang", shortest_s=0)).job_count
+    5
+    """
+    source = _prepared(settings)
+    return source.draw(made_up, seed=split(0, "all")) if isinstance(source, GeneratedJobs) else source
+
+
 def past_jobs(settings: WorkloadSettings, *, made_up: int = 20_000) -> Workload:
     """What a cluster has seen before: the whole training part of a trace, or so many made-up jobs.
 
@@ -176,7 +190,8 @@ def past_jobs(settings: WorkloadSettings, *, made_up: int = 20_000) -> Workload:
 def mean_gap_ms(source: Source, settings: WorkloadSettings, *, gpus: float, part: Part = "all") -> float:
     """Turn a load into a gap: mean GPU time of a job over what the cluster can do at that load.
 
-    Work is counted at the reference speed; slow machines, contention and communication come on top.
+    Work is counted at the reference speed; machines slower than their GPU model, contention and communication
+    come on top.
 
     >>> from trimtab.gpu_scheduling.workload import make_workload
     >>> mean_gap_ms(make_workload([0], duration_ms=8000, gpus=4), WorkloadSettings(load=0.5), gpus=64)
@@ -218,6 +233,35 @@ def filtered(workload: Workload, *, most_gpus: int | None = None, shortest_s: fl
             "cluster"
         )
     return workload.chosen(keep, most_gpus=most_gpus, shortest_s=shortest_s, left_out=left_out)
+
+
+def all_that_fit(
+    settings: WorkloadSettings, *clusters: Cluster, said: Collection[str] | None = None
+) -> WorkloadSettings:
+    """Of a trace, all jobs with as many GPUs as the smallest of the clusters has, however short they are.
+
+    What was `said` (fields that were set) stays, and so do worlds.
+
+    >>> from trimtab.gpu_scheduling.workload.clusters import find_cluster
+    >>> all_that_fit(WorkloadSettings(name="tiny:gang", shortest_s=9), find_cluster("das-small")).most_gpus
+    32
+    """
+    if isinstance(find_source(settings.name), GeneratedJobs):
+        return settings
+    gpus = min(int(cluster.machine_table.gpus.sum()) for cluster in clusters)
+    kept = settings.model_fields_set if said is None else said
+    usual = {"most_gpus": gpus, "shortest_s": 0.0}
+    return settings.model_copy(update={name: usual[name] for name in usual if name not in kept})
+
+
+def left_out_words(settings: WorkloadSettings) -> str:
+    """Which jobs are left out, for a sentence after their number.
+
+    >>> left_out_words(WorkloadSettings(most_gpus=8, shortest_s=0))
+    'jobs with more than 8 GPUs are left out'
+    """
+    short = f" or shorter than {settings.shortest_s:g} s" if settings.shortest_s else ""
+    return f"jobs with more than {settings.most_gpus} GPUs{short} are left out"
 
 
 def with_unknown_filled(workload: Workload, *, sensitivity_spread: float, communication: float) -> Workload:

@@ -12,7 +12,7 @@ from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.drift import STEADY, Change, Drift
 from trimtab.pod_autoscaling.problem import Floats
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
-from trimtab.pod_autoscaling.workload.presets import Part, TraceSettings, draw_trace
+from trimtab.pod_autoscaling.workload.presets import Part, TraceSettings, draw_trace, own_rate_of
 from trimtab.pod_autoscaling.workload.starts import size_for
 from trimtab.rates.traces import RateTrace
 
@@ -35,6 +35,13 @@ class Ground(Settings):
         description="What arrives, by name or file.",
     )
     hours: float = Field(default=1.0, gt=0, le=8784, description="Length of an episode.")
+    mean_rate: float | None = Field(
+        default=None,
+        gt=0,
+        le=1e9,
+        description="Requests per second on average; unless given, a trace file keeps its rates, and what "
+        "arrives of a named trace is drawn by the next three.",
+    )
     least_cores: float = Field(
         default=1.0, gt=0, le=100_000, description="The work of the requests needs so many cores or more."
     )
@@ -76,8 +83,7 @@ def _drawn(ground: Ground, deployment: Deployment, seed: int, part: Part) -> Ser
     name = names[int(integers(split(seed, "application"), 0, high=len(names)))]
     application = make_application(name, seed=seed)
     trace = ground.traces[int(integers(split(seed, "trace"), 0, high=len(ground.traces)))]
-    cores = ground.least_cores * (ground.most_cores / ground.least_cores) ** _chance(seed, "cores")
-    rate = min(cores / application.cpu_s, ground.most_rate)
+    rate = _mean_rate(ground, trace, application, seed)
     settings = TraceSettings(name=trace, mean_rate=rate, hours=ground.hours)
     drift = STEADY
     if _chance(seed, "drift") < ground.drift_share:
@@ -88,6 +94,15 @@ def _drawn(ground: Ground, deployment: Deployment, seed: int, part: Part) -> Ser
         drift,
         _first_size(application, rate, ground, deployment, seed),
     )
+
+
+def _mean_rate(ground: Ground, trace: str, application: Application, seed: int) -> float:
+    """What is asked for, or the rate of a trace file, or else one that gives work for some cores."""
+    given = own_rate_of(trace) if ground.mean_rate is None else ground.mean_rate
+    if given is not None:
+        return given
+    cores = ground.least_cores * (ground.most_cores / ground.least_cores) ** _chance(seed, "cores")
+    return min(cores / application.cpu_s, ground.most_rate)
 
 
 def _first_size(

@@ -13,12 +13,12 @@ from trimtab.core.bundle import Bundle, load_tensors, save_bundle, save_tensors
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.core.settings import settings_as_toml
 from trimtab.learning.agent import Parameters
 from trimtab.learning.lessons import collected_with, refuse_other_lessons
 from trimtab.learning.off_policy import recorded, train_off_policy
 from trimtab.learning.on_policy import OnPolicyTask
 from trimtab.learning.replay import Replay, Steps
+from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import best_of_run, refuse_other_network
 from trimtab.learning.training import Progress, train
 from trimtab.networks.actor_critic import actor_actions
@@ -75,7 +75,7 @@ def train_aware(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    texts = {ASKED_FOR: settings_as_toml(settings)}
+    texts = whole_settings(ASKED_FOR, settings)
     task, begun = AwareTask(settings), _begun(settings, start)
     played = ppo_training_of(settings)
     if played is not None:

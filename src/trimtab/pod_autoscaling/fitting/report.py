@@ -40,11 +40,18 @@ class FitReport:
     r_squared: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
+    impossible: list[str] = field(default_factory=list)
+    """Warnings of what no service can be like: a column means something else. `fit-profile` refuses it."""
 
     def warn(self, sentence: str) -> None:
         """Note once what makes the result doubtful."""
         if sentence not in self.warnings:
             self.warnings.append(sentence)
+
+    def cannot_be(self, sentence: str) -> None:
+        """Warn of what no service can be like."""
+        self.warn(sentence)
+        self.impossible.append(sentence)
 
     def assume(self, sentence: str) -> None:
         """Note once what was not measured and is taken for granted."""

@@ -16,6 +16,8 @@ __all__ = ["LEAST_VARIATION", "fit_work_s"]
 LEAST_VARIATION = 0.05
 """Of the rate: below it a slope and an intercept cannot be told apart."""
 MOST_CORES_PER_POD = 256.0
+MOST_OF_LIMIT = 1.5
+"""Half more than all, for limits that were changed and samples that do not fit together."""
 
 
 def fit_work_s(history: ServiceHistory, report: FitReport) -> float:
@@ -34,6 +36,7 @@ def fit_work_s(history: ServiceHistory, report: FitReport) -> float:
             f"{history.source}: pods that use {per_pod:g} cores; the CPU seems to be in millicores, divide "
             "by 1000 (cpu_unit = millicores)"
         )
+    _compare_with_limit(history, report)
     if rate.std() < LEAST_VARIATION * rate.mean():
         report.warn(
             f"the rate hardly varies (by {rate.std() / rate.mean():.1%}): idle use is taken for 0, so work "
@@ -49,6 +52,17 @@ def fit_work_s(history: ServiceHistory, report: FitReport) -> float:
     report.estimates.append(Estimate("cpu_ms", work, low, high, "ms", how))
     report.r_squared["CPU"] = line.r_squared
     return work / 1000
+
+
+def _compare_with_limit(history: ServiceHistory, report: FitReport) -> None:
+    """No pod uses more than its limit; without the number of pods nothing is known of one."""
+    share = history.cpu / (history.pods * history.cpu_limit)
+    share = share[np.isfinite(share)]
+    if history.knows("replicas") and share.size and np.median(share) > MOST_OF_LIMIT:
+        report.cannot_be(
+            f"pods use {np.median(share):.3g} times their cpu_limit; give both in cores (100 % are one), the "
+            "CPU of all pods and the limit of one, or leave cpu_limit out"
+        )
 
 
 def _cpu_line(

@@ -2,7 +2,7 @@
 
 Names tell what a column is and in which unit: `rps`, `cpu_cores` or `cpu_millicores`, `memory_mib` or
 `memory_bytes`, `latency_ms`, `latency_p99_s`, `replicas`, ... Without a unit in the name, `cpu_unit`,
-`memory_unit` and `latency_unit` say it.
+`memory_unit` and `latency_unit` say it; else it is cores, MiB and seconds, and the report says so.
 """
 
 from __future__ import annotations
@@ -54,12 +54,24 @@ UNITS: dict[str, Mapping[str, float]] = {
 NO_UNITS: Mapping[str, float] = {}
 
 
+class Unit(NamedTuple):
+    """What numbers without a unit are in, its size in ours, and the option that tells it otherwise."""
+
+    name: str
+    scale: float
+    option: str = ""
+    """Empty where it was told."""
+
+
 class Column(NamedTuple):
-    """A column of the file: where, of what, and its unit in ours."""
+    """A column of the file: where, of what, and in which unit."""
 
     place: int
     metric: str
-    scale: float
+    unit: Unit
+
+
+OURS = Unit("", 1.0)
 
 
 def read_service_csv(
@@ -68,9 +80,9 @@ def read_service_csv(
     keep_going: bool = False,
     time_column: str | None = None,
     step_s: float | None = None,
-    cpu_unit: str = "cores",
-    memory_unit: str = "MiB",
-    latency_unit: str = "s",
+    cpu_unit: str | None = None,
+    memory_unit: str | None = None,
+    latency_unit: str | None = None,
     tolerated_share: float = 0.0,
 ) -> tuple[ServiceHistory, ImportReport]:
     """Metrics of a service, evenly spaced; rows may be missing, and count as unknown.
@@ -82,9 +94,9 @@ def read_service_csv(
     if not header:
         raise HistoryError(f"{path}: the first line has no names; {WAY_OUT}")
     usual = {
-        "cpu": _unit(path, "cpu_unit", cpu_unit, CPU_UNITS),
-        "memory_mib": _unit(path, "memory_unit", memory_unit, MEMORY_UNITS),
-        "latency_s": _unit(path, "latency_unit", latency_unit, LATENCY_UNITS),
+        "cpu": _unit(path, "cpu_unit", cpu_unit, CPU_UNITS, usual="cores"),
+        "memory_mib": _unit(path, "memory_unit", memory_unit, MEMORY_UNITS, usual="MiB"),
+        "latency_s": _unit(path, "latency_unit", latency_unit, LATENCY_UNITS, usual="s"),
     }
     columns = _columns(path, header, usual, report)
     times_s, values = _numbers(
@@ -101,14 +113,16 @@ def read_service_csv(
     return service_history(f"{path}", apart_s, found), report
 
 
-def _unit(path: str, option: str, unit: str, known: Mapping[str, float]) -> float:
-    if unit.lower() not in known:
-        raise HistoryError(f"{path}: {option} = {unit!r}; use one of {', '.join(known)}")
-    return known[unit.lower()]
+def _unit(path: str, option: str, told: str | None, known: Mapping[str, float], *, usual: str) -> Unit:
+    if told is None:
+        return Unit(usual, known[usual.lower()], option)
+    if told.lower() not in known:
+        raise HistoryError(f"{path}: {option} = {told!r}; use one of {', '.join(known)}")
+    return Unit(told, known[told.lower()])
 
 
 def _columns(
-    path: str, header: Sequence[str], usual: Mapping[str, float], report: ImportReport
+    path: str, header: Sequence[str], usual: Mapping[str, Unit], report: ImportReport
 ) -> list[Column]:
     found: dict[str, Column] = {}
     for place, name in enumerate(header):
@@ -128,23 +142,28 @@ def _columns(
                 f"{path}: no column of {needed} ({COLUMNS[needed]}) among {', '.join(header)}; call one "
                 f"{ALIASES[needed][0]}"
             )
+    for column in found.values():
+        if column.unit.option:
+            named = header[column.place]
+            report.assume(f"{named} is in {column.unit.name}, as nothing else is said ({column.unit.option})")
     missing = [name for name in COLUMNS if name not in found]
     if missing:
         report.assume(f"not measured: {', '.join(missing)}")
     return list(found.values())
 
 
-def _known(place: int, name: str, usual: Mapping[str, float]) -> Column | None:
+def _known(place: int, name: str, usual: Mapping[str, Unit]) -> Column | None:
     name = name.replace("-", "_").replace(" ", "_").removesuffix("_mean").removesuffix("_avg")
     for metric, aliases in ALIASES.items():
         units = UNITS.get(metric, NO_UNITS)
         for alias in aliases:
             if name == alias:
                 kind = "latency_s" if metric.startswith("latency") else metric.removesuffix("_limit")
-                return Column(place, metric, usual.get(kind, 1.0))
-            unit = name.removeprefix(f"{alias}_")
-            if unit != name and unit in units:
-                return Column(place, metric, units[unit])
+                unit = usual.get(kind, OURS)
+                return Column(place, metric, unit._replace(option="") if unit.name == alias else unit)
+            written = name.removeprefix(f"{alias}_")
+            if written != name and written in units:
+                return Column(place, metric, Unit(written, units[written]))
     return None
 
 
@@ -182,7 +201,7 @@ def _numbers(
         times_s.append(time_s)
         values.append([number or 0.0 for number in numbers])
     broken.settle(len(rows), way_out="mend it", report=report)
-    scales = np.array([column.scale for column in columns])
+    scales = np.array([column.unit.scale for column in columns])
     return np.array(times_s), np.array(values).T * scales[:, None]
 
 

@@ -304,9 +304,12 @@ def save_application(application: Application, path: Path) -> None:
 def load_application(path: Path) -> Application:
     """Read a profile, or say in one line why it cannot be read."""
     try:
-        return load_settings(Application, path)
+        application = load_settings(Application, path)
     except SettingsError as error:
         raise WorkloadError(f"{error}; `trimtab fit-profile` writes such files") from None
+    if not application.model_fields_set:
+        raise WorkloadError(f"{path}: says nothing of a service; `trimtab fit-profile` writes such files")
+    return application
 
 
 def _is_path(name: str) -> bool:

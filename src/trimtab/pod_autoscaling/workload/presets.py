@@ -36,6 +36,8 @@ __all__ = [
     "draw_trace",
     "find_trace",
     "mean_rate_of",
+    "own_rate_of",
+    "separate_episodes",
     "span_of_part",
 ]
 
@@ -159,7 +161,7 @@ def draw_trace(
         return found.scaled(rate).between(begin_s, begin_s + length_s)
     rates = rate * found.rates(round(begin_s), length_s)
     provenance = Provenance(found.name, {**found.settings, "seed": seed, "mean_rate": rate})
-    return RateTrace(rates, 1.0, provenance, start_s=begin_s)
+    return RateTrace(rates, 1.0, provenance, start_s=begin_s, is_part=True)
 
 
 def mean_rate_of(settings: TraceSettings, application: Application) -> float:
@@ -176,6 +178,30 @@ def mean_rate_of(settings: TraceSettings, application: Application) -> float:
     if settings.mean_rate is not None:
         return settings.mean_rate
     return min(settings.mean_cores / application.cpu_s, settings.most_rate)
+
+
+def own_rate_of(name: str) -> float | None:
+    """Requests per second of a trace file on average; a named trace is a shape and has none of its own.
+
+    >>> own_rate_of("diurnal") is None
+    True
+    """
+    if not _is_path(name):
+        return None
+    found = find_trace(name)
+    return float(found.rates.mean()) if isinstance(found, RateTrace) else None
+
+
+def separate_episodes(settings: TraceSettings, part: Part) -> int | None:
+    """Episodes that fit into a part of a trace file side by side; None: every seed has hours of its own.
+
+    >>> separate_episodes(TraceSettings(), "test") is None
+    True
+    """
+    if not _is_path(settings.name):
+        return None
+    begin_s, end_s = span_of_part(find_trace(settings.name), part)
+    return int((end_s - begin_s) / (settings.hours * 3600) + 1e-6)
 
 
 def find_trace(name: str, *, seed: int = 0) -> Shape | RateTrace:

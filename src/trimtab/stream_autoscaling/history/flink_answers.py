@@ -79,8 +79,9 @@ def _saved(path: Path, *, keep_going: bool, report: ImportReport) -> Iterator[An
     for file in files:
         try:
             if ".jsonl" in file.name:
-                for line in lines_of(file, keep_going=keep_going, report=report):
-                    yield _parsed(line, file)
+                for number, line in enumerate(lines_of(file, keep_going=keep_going, report=report), start=1):
+                    if line.strip():
+                        yield _parsed(line, file, number)
             else:
                 yield load_json(file, way_out=WAY_OUT)
         except HistoryError:
@@ -89,11 +90,11 @@ def _saved(path: Path, *, keep_going: bool, report: ImportReport) -> Iterator[An
             report.lose("files that are not JSON")
 
 
-def _parsed(line: bytes, file: Path) -> Any:
+def _parsed(line: bytes, file: Path, number: int) -> Any:
     try:
         return json.loads(line)
     except ValueError as problem:
-        raise HistoryError(f"{file}: a line that is not JSON ({problem}); {WAY_OUT}") from None
+        raise HistoryError(f"{file}: line {number} is not JSON ({problem}); {WAY_OUT}") from None
 
 
 def ask(

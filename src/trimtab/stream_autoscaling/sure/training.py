@@ -8,8 +8,8 @@ from trimtab.core.bundle import Bundle, save_bundle
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.core.settings import settings_as_toml
 from trimtab.learning.lessons import Lessons, collected_with, refuse_other_lessons
+from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
 from trimtab.stream_autoscaling.job import Job
@@ -45,7 +45,7 @@ def train_sure(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    texts = {ASKED_FOR: settings_as_toml(settings)}
+    texts = whole_settings(ASKED_FOR, settings)
     task = SureTask(settings, start=start)
     if settings.lessons:
         own = Path(f"{folder}-lessons")

@@ -32,6 +32,7 @@ __all__ = [
     "draw_trace",
     "find_trace",
     "mean_rate_of",
+    "separate_episodes",
     "stretch_of",
     "whole_days",
 ]
@@ -111,9 +112,10 @@ def draw_trace(settings: TraceSettings, job: Job, *, seed: int, part: Part | Non
     whole = find_trace(settings.name, seed=seed)
     first, last = days_of_part(whole, part)
     if last - first < settings.days:
+        shorter = "lower days, or bring a longer trace"
         raise WorkloadError(
             f"trace {settings.name}: its part {part!r} has {last - first} whole days, an episode needs "
-            f"{settings.days}; lower days, or bring a longer trace"
+            f"{settings.days}; {shorter if last > first else 'bring a day from midnight to midnight'}"
         )
     places = 1 if part == "all" else last - first - settings.days + 1
     start = first + int(integers(split(seed, "day"), 0, high=places))
@@ -121,6 +123,18 @@ def draw_trace(settings: TraceSettings, job: Job, *, seed: int, part: Part | Non
     if settings.rate_spread:
         rate *= 1 + settings.rate_spread * (2 * float(uniform(split(seed, "rate"), 0)) - 1)
     return whole.scaled(rate).day(start, settings.days)
+
+
+def separate_episodes(settings: TraceSettings, part: Part) -> int | None:
+    """Episodes that fit into a part of a trace file side by side; None: every seed has days of its own.
+
+    >>> separate_episodes(TraceSettings(), "test") is None
+    True
+    """
+    if not _is_path(settings.name):
+        return None
+    first, last = days_of_part(find_trace(settings.name), part)
+    return (last - first) // settings.days
 
 
 def stretch_of(trace: RateTrace, span_s: float, interval_s: float, *, seed: int) -> RateTrace:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trimtab.core.bundle import Bundle, save_bundle
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.core.settings import settings_as_toml
+from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
 from trimtab.stream_autoscaling.sure.design import design_from
@@ -30,7 +30,7 @@ def train_paper(
     resume: bool = False,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    texts = {ASKED_FOR: settings_as_toml(settings)}
+    texts = whole_settings(ASKED_FOR, settings)
     train(PaperTask(settings), settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     run = RunFolder.open(folder, clock=clock)
     return save_bundle(run.path / "bundle", paper_bundle_of_run(run, name))
