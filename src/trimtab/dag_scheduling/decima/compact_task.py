@@ -14,6 +14,7 @@ from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.compact import Manner, compact_policy, first_numbers, rule_of, widths
+from trimtab.dag_scheduling.decima.compact_rule import SIZE
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
@@ -85,7 +86,7 @@ class CompactTask:
         self.widths = widths(settings.begin)
         self.start = first_numbers(settings.begin, settings.training.seed)
         if start is not None:
-            self.start = np.array(compact_policy(start).values)
+            self.start = _numbers_to_start_from(start, settings)
         self._playing = Playing(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
@@ -133,6 +134,18 @@ class CompactTask:
         costs = np.array([found for found, _ in played])
         ends = np.cumsum([len(some) for some in seeds])
         return np.array([part.mean(axis=0) for part in np.split(costs, ends[:-1])])
+
+
+def _numbers_to_start_from(bundle: Bundle, settings: CompactSettings) -> Floats:
+    """Those of the bundle, if it has as many sets as the settings ask for."""
+    numbers = np.array(compact_policy(bundle).values)
+    if len(numbers) != len(widths(settings.begin)):
+        has, needs = ("two sets", "one") if len(numbers) > SIZE else ("one set", "two")
+        raise SettingsError(
+            f"{bundle.name} has {has} of numbers, begin = {settings.begin!r} needs {needs}; start from "
+            "another bundle, or choose another preset"
+        )
+    return numbers
 
 
 def _played(task: tuple[Sequence[Rule], CompactCourse, int]) -> tuple[list[float], int]:
