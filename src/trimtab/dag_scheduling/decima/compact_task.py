@@ -19,16 +19,11 @@ from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
-from trimtab.learning.evolution import EvolutionSettings, Playing
+from trimtab.learning.evolution import VALIDATION_SEEDS, EvolutionSettings, Playing, seeds_of_iteration
 
 __all__ = ["PRESETS", "CompactCourse", "CompactSettings", "CompactTask", "check_settings"]
 
 Floats = NDArray[np.float64]
-
-VALIDATION_SEEDS = 900_000
-SEEDS_OF_A_RUN = 10_000_000
-"""Seeds of workloads: validation takes those from the first number on, a run with seed k those from k + 1
-times the second on."""
 
 
 class CompactCourse(Settings):
@@ -90,9 +85,8 @@ class CompactTask:
         self._playing = Playing(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
-        first = (1 + self.settings.training.seed) * SEEDS_OF_A_RUN
         seeds = [
-            range(first + iteration * course.sequences, first + (iteration + 1) * course.sequences)
+            seeds_of_iteration(self.settings.training, iteration, course.sequences)
             for course in self.settings.courses
         ]
         costs = self._costs([rule_of(row) for row in candidates], seeds)
