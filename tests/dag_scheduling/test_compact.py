@@ -35,7 +35,6 @@ from trimtab.dag_scheduling.decima.compact_rule import (
     longest_path_s,
     opens_soon,
     part,
-    score_and_share,
     set_in_force,
 )
 from trimtab.dag_scheduling.decima.compact_task import PRESETS, CompactSettings, CompactTask, check_settings
@@ -83,9 +82,8 @@ def test_what_is_known_of_a_job():
     stages = range(int(snapshot.stage_count[job]))
     work_s = sum(int(snapshot.tasks[s]) * float(snapshot.task_ms[s]) for s in stages) / 1000
     assert job_work(snapshot, job) == pytest.approx((work_s, work_s))
-    inside, mean_total, log_left, log_total, log_jobs = crowd_of(snapshot)
+    inside, mean_total, log_left, log_total = crowd_of(snapshot)
     count = len(snapshot.jobs)
-    assert log_jobs == math.log(count) - 2
     assert mean_total * count == pytest.approx(inside)
     assert log_left == log_total == pytest.approx(math.log1p(work_s)) or count > 1
     times = [float(snapshot.task_ms[s]) / 1000 for s in stages]
@@ -118,17 +116,6 @@ def test_waves_are_filled(demand, running, sent, waves, kept):
     demands, runs = snapshot.demand.copy(), snapshot.running.copy()
     demands[0], runs[0] = demand, running
     assert full_waves(snapshot._replace(demand=demands, running=runs), 0, sent, waves) == kept
-
-
-def test_numbers_change_with_how_many_jobs_there_are():
-    numbers = np.zeros(SIZE)
-    facts = (0.0, 1.0) + (0.0,) * (len(JOB_FEATURES) - 2)
-    numbers[part("order")][1], numbers[part("cap")][1] = 3.0, 0.5
-    assert score_and_share(facts, numbers, 1.0) == (3.0, 0.5)
-    place = part("by jobs").start
-    numbers[place + 1], numbers[place + part("cap").start + 1] = -2.0, 0.25
-    for log_jobs, told in ((0.0, (3.0, 0.5)), (1.0, (1.0, 0.75)), (-2.0, (7.0, 0.0))):
-        assert score_and_share(facts, numbers, log_jobs) == told
 
 
 def test_caps_are_shares_of_the_cluster_between_one_and_all():

@@ -86,8 +86,6 @@ FIRST: dict[Manner, dict[str, dict[str, float]]] = {
     },
 }
 """The rules that training begins at, by part and feature; what is not named is 0."""
-BY_JOBS = 0.5
-"""How much of that a number may change where there are e times as many jobs."""
 WIDER = 3.0
 """At the start the second cap is so many e-foldings above the first: as good as none."""
 NAMES: dict[str, tuple[str, ...]] = {
@@ -185,8 +183,6 @@ def widths(manner: Manner) -> Floats:
             width[part(name)][_of_memory(NAMES[name])] = 0.0
     width[part("wider")][0] = 0.5
     width[part("stage")][0] = 1.0
-    by_jobs = part("by jobs")
-    width[by_jobs] = BY_JOBS * width[: by_jobs.stop - by_jobs.start]
     return width
 
 

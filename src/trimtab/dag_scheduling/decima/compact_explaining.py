@@ -59,10 +59,10 @@ def explain_compact(policy: CompactRule, snapshot: Snapshot) -> tuple[list[Candi
         return candidates, []
     usual = np.mean([one.features for one in found], axis=0)
     first = found[0].features
-    score, share = score_and_share(first, numbers, crowd[4])
+    score, share = score_and_share(first, numbers)
     influences = []
     for place, fact in enumerate(JOB_FEATURES):
         changed = (*first[:place], float(usual[place]), *first[place + 1 :])
-        other_score, other_share = score_and_share(changed, numbers, crowd[4])
+        other_score, other_share = score_and_share(changed, numbers)
         influences.append(Influence(fact, score - other_score, share - other_share))
     return candidates, sorted(influences, key=lambda one: -(abs(one.on_stage) + abs(one.on_limit or 0.0)))

@@ -2,9 +2,9 @@
 
 Of each job it takes the best of its stages, scores the pair, and grants the job with the highest score up to
 its *cap* of executors; who has reached its cap waits behind all others and may take some more, up to a wider
-one. All of it are linear functions of a few facts, plus hidden units; their numbers change with how many jobs
-there are. There may be two sets of numbers: for when no job is expected any more, and for when they keep
-coming. Like any rule it is a plain function of a snapshot: compiled in replay, as it stands live.
+one. All of it are linear functions of a few facts, plus hidden units. There may be two sets of numbers: for
+when no job is expected any more, and for when they keep coming. Like any rule it is a plain function of a
+snapshot: compiled in replay, as it stands live.
 """
 
 from __future__ import annotations
@@ -75,27 +75,20 @@ IDLE_FEATURES = (
 """What speaks for leaving executors idle, of the moment and of the job they are at."""
 HIDDEN = 8
 """Units between the features of a job and its score and cap."""
-_WEIGHTS = {
+PARTS = {
     "order": len(JOB_FEATURES),
     "order of hidden": HIDDEN,
     "cap": len(JOB_FEATURES),
     "cap of hidden": HIDDEN,
     "wider": len(JOB_FEATURES),
     "stage": len(STAGE_FEATURES),
-}
-PARTS = {
-    **_WEIGHTS,
     "idle": len(IDLE_FEATURES),
     "share": 1,
     "beyond": 1,
     "waves": 1,
     "hidden": HIDDEN * len(JOB_FEATURES),
-    "by jobs": sum(_WEIGHTS.values()),
 }
-"""How many numbers each part has; they lie one after the other.
-
-The last has one for each of the first parts: how it changes with the logarithm of the number of jobs.
-"""
+"""How many numbers each part has; they lie one after the other."""
 SIZE = sum(PARTS.values())
 LARGEST = 20.0
 USUAL_EXECUTORS = 50
@@ -116,11 +109,7 @@ _CAP, _CAP_HIDDEN = part("cap").start, part("cap of hidden").start
 _ORDER_HIDDEN, _WIDER, _STAGE, _IDLE = (
     part(name).start for name in ("order of hidden", "wider", "stage", "idle")
 )
-_SHARE, _BEYOND, _WAVES, _HIDDEN, _BY_JOBS = (
-    part(name).start for name in ("share", "beyond", "waves", "hidden", "by jobs")
-)
-Crowd = tuple[float, float, float, float, float]
-"""Of all jobs: work left, mean of the total work, means of the logarithms of both, and how many they are."""
+_SHARE, _BEYOND, _WAVES, _HIDDEN = (part(name).start for name in ("share", "beyond", "waves", "hidden"))
 
 
 def log_slowdown(snapshot: Snapshot, stage: int) -> float:
@@ -138,8 +127,8 @@ def job_work(snapshot: Snapshot, job: int) -> tuple[float, float]:
     return left / 1000.0, total / 1000.0
 
 
-def crowd_of(snapshot: Snapshot) -> Crowd:
-    """What there is to know of all jobs together; their number as a logarithm, 0 for seven of them."""
+def crowd_of(snapshot: Snapshot) -> tuple[float, float, float, float]:
+    """Of all jobs: work left, mean of the total work, and means of the logarithms of both."""
     inside = 0.0
     mean_total = 0.0
     log_left = 0.0
@@ -151,10 +140,10 @@ def crowd_of(snapshot: Snapshot) -> Crowd:
         mean_total += total / count
         log_left += math.log1p(left) / count
         log_total += math.log1p(total) / count
-    return inside, mean_total, log_left, log_total, math.log(float(count)) - 2.0
+    return inside, mean_total, log_left, log_total
 
 
-def best_stage(snapshot: Snapshot, job: int, left: float, log_jobs: float, numbers: Numbers) -> int:
+def best_stage(snapshot: Snapshot, job: int, left: float, numbers: Numbers) -> int:
     """The stage of the job, which has so much work `left`, with the highest learned score, or NOWHERE."""
     first = snapshot.first_stage[job]
     path = snapshot.scratch
@@ -173,19 +162,18 @@ def best_stage(snapshot: Snapshot, job: int, left: float, log_jobs: float, numbe
         executor_class = class_for(snapshot, stage)
         if executor_class == NOWHERE:
             continue
-        features = (
-            1.0 if snapshot.runnable[stage] else 0.0,
-            math.log(path[position] + 0.1),
-            math.log(work + 0.1),
-            math.log1p(snapshot.demand[stage]),
-            work / (left + 0.1),
-            log_slowdown(snapshot, stage),
-            math.log(snapshot.task_ms[stage] / 1000.0 + 0.1),
-            snapshot.class_memory[executor_class] - snapshot.memory[stage],
-            takes_all(snapshot, stage, executor_class),
-            scarcity(snapshot, stage),
+        score = (
+            numbers[_STAGE] * (1.0 if snapshot.runnable[stage] else 0.0)
+            + numbers[_STAGE + 1] * math.log(path[position] + 0.1)
+            + numbers[_STAGE + 2] * math.log(work + 0.1)
+            + numbers[_STAGE + 3] * math.log1p(snapshot.demand[stage])
+            + numbers[_STAGE + 4] * work / (left + 0.1)
+            + numbers[_STAGE + 5] * log_slowdown(snapshot, stage)
+            + numbers[_STAGE + 6] * math.log(snapshot.task_ms[stage] / 1000.0 + 0.1)
+            + numbers[_STAGE + 7] * (snapshot.class_memory[executor_class] - snapshot.memory[stage])
+            + numbers[_STAGE + 8] * takes_all(snapshot, stage, executor_class)
+            + numbers[_STAGE + 9] * scarcity(snapshot, stage)
         )
-        score = weighed(features, numbers, _STAGE, log_jobs)
         if score >= best_score:
             best, best_score = stage, score
     return best
@@ -228,7 +216,7 @@ def job_features(
     executor_class: int,
     left: float,
     total: float,
-    crowd: Crowd,
+    crowd: tuple[float, float, float, float],
 ) -> tuple[float, ...]:
     """In the order of JOB_FEATURES."""
     slowed = 0.0
@@ -245,7 +233,7 @@ def job_features(
         widest = max(widest, float(snapshot.unstarted[other]))
         if snapshot.schedulable[other]:
             open_demand += snapshot.demand[other]
-    inside, mean_total, log_left, log_total, log_jobs = crowd
+    inside, mean_total, log_left, log_total = crowd
     executors = snapshot.executor_count
     gap_s = snapshot.arrival_gap_ms / 1000.0 + 1.0
     age_s = (snapshot.now_ms - snapshot.arrival_ms[job]) / 1000.0
@@ -259,7 +247,7 @@ def job_features(
         (math.log1p(age_s) - 3.0) / 1.5,
         slowed / (left + 0.1),
         (math.log1p(open_demand) - 3.0) / 1.5,
-        log_jobs,
+        math.log(float(len(snapshot.jobs))) - 2.0,
         math.log1p(inside / executors) - 3.0,
         math.log1p(mean_total / (executors * gap_s)) - 0.6,
         snapshot.free_executors.sum() / executors,
@@ -292,13 +280,13 @@ def full_waves(snapshot: Snapshot, stage: int, sent: int, waves: float) -> int:
     return min(max(1, math.ceil(demand / needed) - there), sent)
 
 
-def worth_of_idling(snapshot: Snapshot, crowd: Crowd, numbers: Numbers) -> float:
+def worth_of_idling(snapshot: Snapshot, crowd: tuple[float, float, float, float], numbers: Numbers) -> float:
     """The score that some stage must have, or the rest stays idle."""
     executors = snapshot.executor_count
     job = snapshot.source_job
     worth = (
         numbers[_IDLE]
-        + numbers[_IDLE + 1] * crowd[4]
+        + numbers[_IDLE + 1] * (math.log(float(len(snapshot.jobs))) - 2.0)
         + numbers[_IDLE + 2] * (math.log1p(crowd[0] / executors) - 3.0)
         + numbers[_IDLE + 3] * snapshot.free_executors.sum() / executors
     )
@@ -322,54 +310,43 @@ def opens_soon(snapshot: Snapshot, job: int) -> float:
     return soon
 
 
-def number_at(numbers: Numbers, place: int, log_jobs: float) -> float:
-    """A number of the first parts, as it is with so many jobs."""
-    return float(numbers[place]) + log_jobs * float(numbers[_BY_JOBS + place])
-
-
-def weighed(features: tuple[float, ...], numbers: Numbers, start: int, log_jobs: float) -> float:
+def weighed(features: tuple[float, ...], numbers: Numbers, start: int) -> float:
     """The sum of all features, each times its number."""
     total = 0.0
     for place in range(len(features)):
-        total += number_at(numbers, start + place, log_jobs) * features[place]
+        total += float(numbers[start + place]) * features[place]
     return total
 
 
-def unit(features: tuple[float, ...], numbers: Numbers, number: int) -> float:
-    """What a hidden unit makes of the features."""
-    total = 0.0
-    for place in range(len(features)):
-        total += float(numbers[_HIDDEN + number * len(features) + place]) * features[place]
-    return math.tanh(total)
-
-
-def score_and_share(features: tuple[float, ...], numbers: Numbers, log_jobs: float) -> tuple[float, float]:
+def score_and_share(features: tuple[float, ...], numbers: Numbers) -> tuple[float, float]:
     """What a job is worth, and the logarithm of its share of the cluster."""
-    score = weighed(features, numbers, 0, log_jobs)
-    share = weighed(features, numbers, _CAP, log_jobs)
-    for number in range(HIDDEN):
-        found = unit(features, numbers, number)
-        score += number_at(numbers, _ORDER_HIDDEN + number, log_jobs) * found
-        share += number_at(numbers, _CAP_HIDDEN + number, log_jobs) * found
+    score = weighed(features, numbers, 0)
+    share = weighed(features, numbers, _CAP)
+    for unit in range(HIDDEN):
+        found = math.tanh(weighed(features, numbers, _HIDDEN + unit * len(features)))
+        score += float(numbers[_ORDER_HIDDEN + unit]) * found
+        share += float(numbers[_CAP_HIDDEN + unit]) * found
     return score, share
 
 
-def judged(snapshot: Snapshot, job: int, crowd: Crowd, numbers: Numbers) -> tuple[int, int, float, int]:
+def judged(
+    snapshot: Snapshot, job: int, crowd: tuple[float, float, float, float], numbers: Numbers
+) -> tuple[int, int, float, int]:
     """The best stage of a job, the class and the limit it would get, and its score; NOWHERE: none may run."""
     left, total = job_work(snapshot, job)
-    stage = best_stage(snapshot, job, left, crowd[4], numbers)
+    stage = best_stage(snapshot, job, left, numbers)
     if stage == NOWHERE:
         return NOWHERE, 0, 0.0, 0
     executors = snapshot.executor_count
     executor_class = class_for(snapshot, stage)
     features = job_features(snapshot, job, stage, executor_class, left, total, crowd)
-    score, share = score_and_share(features, numbers, crowd[4])
+    score, share = score_and_share(features, numbers)
     cap = capped(share, executors)
     have = executors_of(snapshot, job)
     score -= float(numbers[_SHARE]) * math.log((have + 0.5) / cap)
     if have >= cap:
         score -= float(numbers[_BEYOND])
-        cap = capped(share + weighed(features, numbers, _WIDER, crowd[4]), executors)
+        cap = capped(share + weighed(features, numbers, _WIDER), executors)
         if have >= cap:
             return NOWHERE, 0, 0.0, 0
     sent = min(snapshot.demand[stage], snapshot.free_executors[executor_class], cap - have)
