@@ -88,9 +88,9 @@ def ground_rows(ground: Ground, learned: dict[str, DagPolicy], known: dict[str, 
     measured = play_jct_s(ground.suite, known | {ONE: learned[ONE], specialist: learned[specialist]})
     best = best_of(measured, list(known))
     return [
-        surely_below_one(f"{name}: {ONE} / best rule ({best})", measured[ONE], measured[best]),
-        ratio_reported(f"{name}: {ONE} / {specialist}", measured[ONE], measured[specialist]),
-        ratio_reported(f"{name}: {ONE} / Fair", measured[ONE], measured["fair"]),
+        surely_below_one(f"{ONE} / best rule: {name} ({best})", measured[ONE], measured[best]),
+        ratio_reported(f"{ONE} / {specialist}: {name}", measured[ONE], measured[specialist]),
+        ratio_reported(f"{ONE} / Fair: {name}", measured[ONE], measured["fair"]),
     ]
 
 

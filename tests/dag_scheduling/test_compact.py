@@ -314,16 +314,20 @@ def test_evolution_repairs_what_was_spoiled(tmp_path):
     assert made.manifest["scores"][COMPACT.score] < (good + bad) / 2
 
 
-def test_a_start_with_another_number_of_sets_is_refused():
-    one = compact_bundle("one", first_numbers("shared", 0), trained={}, scores={})
-    with pytest.raises(SettingsError, match=r"one has one set of numbers, begin = 'both' needs two; start"):
-        CompactTask(settings_of(begin="both"), start=one)
-    two = compact_bundle("two", first_numbers("both", 0), trained={}, scores={})
-    with pytest.raises(SettingsError, match=r"two has two sets of numbers, begin = 'shortest' needs one"):
-        CompactTask(settings_of(), start=two)
-    np.testing.assert_array_equal(
-        CompactTask(settings_of(begin="both"), start=two).start, first_numbers("both", 0)
-    )
+def test_a_run_takes_the_set_it_needs_from_where_it_starts():
+    batches, streams = (first_numbers(manner, 0) for manner in ("shortest", "shared"))
+    one = compact_bundle("one", streams, trained={}, scores={})
+    two = compact_bundle("two", np.concatenate([batches, streams]), trained={}, scores={})
+    for begin, start, expected in (
+        ("both", two, [batches, streams]),
+        ("both", one, [streams, streams]),
+        ("shortest", two, [batches]),
+        ("shared", two, [streams]),
+        ("shortest", one, [streams]),
+    ):
+        task = CompactTask(settings_of(begin=begin), start=start)
+        np.testing.assert_array_equal(task.start, np.concatenate(expected))
+        assert task.start.shape == task.widths.shape
 
 
 def test_what_cannot_work_is_refused():

@@ -81,7 +81,7 @@ class CompactTask:
         self.widths = widths(settings.begin)
         self.start = first_numbers(settings.begin, settings.training.seed)
         if start is not None:
-            self.start = _numbers_to_start_from(start, settings)
+            self.start = _numbers_to_start_from(start, settings.begin)
         self._playing = Playing(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
@@ -130,16 +130,12 @@ class CompactTask:
         return np.array([part.mean(axis=0) for part in np.split(costs, ends[:-1])])
 
 
-def _numbers_to_start_from(bundle: Bundle, settings: CompactSettings) -> Floats:
-    """Those of the bundle, if it has as many sets as the settings ask for."""
-    numbers = np.array(compact_policy(bundle).values)
-    if len(numbers) != len(widths(settings.begin)):
-        has, needs = ("two sets", "one") if len(numbers) > SIZE else ("one set", "two")
-        raise SettingsError(
-            f"{bundle.name} has {has} of numbers, begin = {settings.begin!r} needs {needs}; start from "
-            "another bundle, or choose another preset"
-        )
-    return numbers
+def _numbers_to_start_from(bundle: Bundle, manner: Manner) -> Floats:
+    """Those of the bundle: of two sets the one for batches or for streams, one set for both alike."""
+    sets = np.array(compact_policy(bundle).values).reshape(-1, SIZE)
+    if manner == "both":
+        return np.concatenate([sets[0], sets[-1]])
+    return sets[-1] if manner == "shared" else sets[0]
 
 
 def _played(task: tuple[Sequence[Rule], CompactCourse, int]) -> tuple[list[float], int]:
