@@ -46,7 +46,7 @@ train-decima-cpu: $(VENV)/.dev-ready  ## Train a scheduler on two cores and keep
 	$(BIN)/python -m benchmarks.training_curve decima-training-cpu runs/decima-cpu
 
 train-decima-compact: $(VENV)/.dev-ready  ## Train compact schedulers like those that come with trimtab (all cores; hours on two).
-	for preset in compact-tpch-batch compact-tpch-stream compact-multi; do \
+	for preset in compact-tpch compact-multi; do \
 		$(BIN)/trimtab train dag --preset $$preset $(ARGS) || exit 1; \
 	done
 

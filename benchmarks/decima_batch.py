@@ -67,18 +67,8 @@ def judged(ground: str, measured: dict[str, Numbers], policy: str, network: str)
 
 def embedded_rows(policy: DagPolicy, network: DagPolicy) -> list[Row]:
     suite = BatchSuite(seeds=SEEDS)
-    of_streams = make_policy("compact-tpch-stream")
-    learned = {one.name: one for one in (policy, network, of_streams)}
-    measured = play_jct_s(suite, all_rules(suite) | learned)
-    return [
-        *judged("embedded", measured, policy.name, network.name),
-        *elsewhere("batches", measured, (of_streams,)),
-        ratio_reported(
-            "elsewhere: compact-tpch-stream on batches / compact-tpch-batch",
-            measured[of_streams.name],
-            measured[policy.name],
-        ),
-    ]
+    measured = play_jct_s(suite, all_rules(suite) | {policy.name: policy, network.name: network})
+    return judged("embedded", measured, policy.name, network.name)
 
 
 def public_rows(policy: DagPolicy, network: DagPolicy, strangers: Sequence[DagPolicy]) -> list[Row]:
@@ -150,7 +140,7 @@ def elsewhere_rows(strangers: Sequence[DagPolicy]) -> list[Row]:
 
 def main() -> None:
     started = time.perf_counter()
-    compact, compact_public = compacts("compact-tpch-batch", "compact-public-batch").values()
+    compact, compact_public = compacts("compact-tpch", "compact-public-batch").values()
     network, network_public = networks("decima-tpch-batch", "public-batch").values()
     rows = embedded_rows(compact, network)
     rows += public_rows(compact_public, network_public, (compact, network))

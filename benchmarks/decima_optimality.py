@@ -90,7 +90,7 @@ def main() -> None:
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         optimum = np.array(list(pool.map(optimum_ms, instances)))
     rivals: dict[str, DagPolicy] = {name: make_policy(name) for name in ("fair", "sjf-cp", "random")}
-    rivals |= compacts("compact-tpch-batch")
+    rivals |= compacts("compact-tpch")
     rivals |= tuned_rules(BatchSuite(), names=("capped-srpt", "weighted-fair"))
     ratios = {
         name: total_jct_ms(policy, instances) / optimum

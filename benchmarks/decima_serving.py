@@ -229,7 +229,7 @@ def main() -> None:
             agreed.as_good == 1,
         ),
         reported(f"JAX decides as numpy: share of {RECORDED} states", agreed.same),
-        *compact_rows(compacts("compact-tpch-batch")["compact-tpch-batch"]),
+        *compact_rows(compacts("compact-tpch")["compact-tpch"]),
     ]
     finish_after("decima-serving", rows, started)
 

@@ -111,7 +111,7 @@ def overload_rows(policy: DagPolicy) -> list[Row]:
 
 def main() -> None:
     started = time.perf_counter()
-    policy = compacts("compact-tpch-stream")["compact-tpch-stream"]
+    policy = compacts("compact-tpch")["compact-tpch"]
     network = networks("decima-tpch-stream")["decima-tpch-stream"]
     rows = load_rows(policy, network) + long_rows(policy) + overload_rows(policy)
     finish_after("decima-stream", rows, started)

@@ -536,12 +536,10 @@ def test_demo_and_suite_take_in_what_is_shipped(
     monkeypatch.setattr(policies.POLICIES, "bundles", folder.parent)
     assert "decima-tpch-batch" in DecimaSuite().policies
     numbers = first_numbers("shortest", 0)
-    save_bundle(
-        folder.parent / "compact-tpch-batch", compact_bundle("compact", numbers, trained={}, scores={})
-    )
+    save_bundle(folder.parent / "compact-tpch", compact_bundle("compact", numbers, trained={}, scores={}))
     words = ["demo", "--workload", "tiny:three-sizes", "--seeds", "2", "--processes", "1", "--json"]
     played = [row["policy"] for row in run(*words).json["scenarios"][0]["policies"]]
-    assert "compact-tpch-batch" in played
+    assert "compact-tpch" in played
 
 
 def test_the_suite_has_a_batch_and_streams_of_the_same_jobs(run: Callable) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.dag_scheduling.random_instances import random_cluster, random_workload
 
 from trimtab.core.bundle import load_bundle, save_bundle
@@ -34,6 +35,7 @@ from trimtab.dag_scheduling.decima.compact_rule import (
     longest_path_s,
     opens_soon,
     part,
+    set_in_force,
 )
 from trimtab.dag_scheduling.decima.compact_task import PRESETS, CompactSettings, CompactTask, check_settings
 from trimtab.dag_scheduling.decima.compact_training import COMPACT
@@ -59,7 +61,7 @@ def first_question(workload: Workload, cluster: Cluster = CLUSTER) -> Snapshot:
     return Simulator(cluster).reset(workload, seed=0)
 
 
-def scattered(number: int, manner: Any = "packed") -> CompactRule:
+def scattered(number: int, manner: Any = "packed") -> NDArray[np.float64]:
     """Numbers around a start, far enough away to reach every branch."""
     random = np.random.default_rng(number)
     numbers = first_numbers(manner, number)
@@ -67,7 +69,7 @@ def scattered(number: int, manner: Any = "packed") -> CompactRule:
     numbers[part("wider")][0] = random.uniform(0, 1)
     numbers[part("waves")] = random.uniform(0, 4)
     numbers[part("idle")][0] = random.uniform(-30, 5)
-    return rule_of(numbers)
+    return numbers
 
 
 # --- what it sees ----------------------------------------------------------------------------------
@@ -120,6 +122,17 @@ def test_caps_are_shares_of_the_cluster_between_one_and_all():
     assert [capped(math.log(share), 50) for share in (0.001, 0.099, 0.101, 1.0, 30.0)] == [1, 5, 6, 50, 50]
 
 
+def test_of_two_sets_the_first_decides_where_no_job_is_expected_any_more():
+    one, two = np.zeros(SIZE), np.zeros(2 * SIZE)
+    stream = first_question(jobs(arrivals="poisson", load=0.7))._replace(arrival_gap_ms=20_000.0)
+    arrived_ms = int(stream.arrival_ms[stream.jobs[0]])
+    for waited_s, first in ((0, SIZE), (119, SIZE), (120, 0)):
+        moment = stream._replace(now_ms=arrived_ms + 1000 * waited_s)
+        assert set_in_force(moment, two) == first
+        assert set_in_force(moment, one) == 0
+    assert set_in_force(first_question(jobs()), two) == 0
+
+
 # --- what it does ----------------------------------------------------------------------------------
 
 
@@ -142,10 +155,10 @@ def test_it_starts_as_the_rules_it_is_made_of():
 
 @pytest.mark.parametrize("number", range(12))
 def test_compiled_and_plain_it_decides_the_same(number):
-    """Whatever the numbers: no action outside the mask, and the same episode either way."""
+    """Whatever the numbers, one set or two: no action outside the mask, and the same episode either way."""
     workload = random_workload(number)
     cluster = random_cluster(number, ("default", "compat", "mixed")[number % 3])
-    rule = scattered(number)
+    rule = rule_of(np.concatenate([scattered(number + 100 * k) for k in range(1 + number % 2)]))
     compiled = simulate(workload, rule, cluster, seed=number)
     simulator = Simulator(cluster)
     snapshot = simulator.reset(workload, number)
@@ -161,6 +174,19 @@ def test_hidden_units_say_nothing_at_the_start(manner):
         simulate(workload, rule_of(first_numbers(manner, seed)), FOUR_SIZES, seed=0) for seed in (0, 1)
     ]
     np.testing.assert_array_equal(episodes[0].completion_ms, episodes[1].completion_ms)
+
+
+def test_for_all_it_decides_as_one_rule_in_batches_and_as_another_in_streams():
+    both, batches, streams = (rule_of(first_numbers(manner, 0)) for manner in ("both", "shortest", "shared"))
+    for workload, expected in ((jobs(), {0}), (jobs(12, arrivals="poisson", mean_gap_s=15.0), {0, SIZE})):
+        simulator, seen = Simulator(CLUSTER), set()
+        snapshot = simulator.reset(workload, 0)
+        while not simulator.ended:
+            first, action = set_in_force(snapshot, np.array(both.values)), both.decide(snapshot)
+            assert action == (streams if first else batches).decide(snapshot)
+            seen.add(first)
+            snapshot = simulator.step(action).snapshot
+        assert seen == expected
 
 
 def test_a_high_price_of_idling_keeps_executors_at_home():
@@ -286,6 +312,22 @@ def test_evolution_repairs_what_was_spoiled(tmp_path):
     assert bad > 1.1 * good
     made = load_bundle(COMPACT.train(settings, tmp_path / "run", name="mine", clock=clock, start=start))
     assert made.manifest["scores"][COMPACT.score] < (good + bad) / 2
+
+
+def test_a_run_takes_the_set_it_needs_from_where_it_starts():
+    batches, streams = (first_numbers(manner, 0) for manner in ("shortest", "shared"))
+    one = compact_bundle("one", streams, trained={}, scores={})
+    two = compact_bundle("two", np.concatenate([batches, streams]), trained={}, scores={})
+    for begin, start, expected in (
+        ("both", two, [batches, streams]),
+        ("both", one, [streams, streams]),
+        ("shortest", two, [batches]),
+        ("shared", two, [streams]),
+        ("shortest", one, [streams]),
+    ):
+        task = CompactTask(settings_of(begin=begin), start=start)
+        np.testing.assert_array_equal(task.start, np.concatenate(expected))
+        assert task.start.shape == task.widths.shape
 
 
 def test_what_cannot_work_is_refused():

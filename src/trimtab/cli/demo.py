@@ -38,7 +38,7 @@ DEMOS = {
         "dag/batch",
         40,
         SuiteFlags(),
-        "compact-tpch-batch",
+        "compact-tpch",
         "Gantt charts of the same jobs under each",
         (
             "Bring your own history:  trimtab import spark EVENT_LOGS --out my.workload",

@@ -154,23 +154,25 @@ def _practised(bundle: Bundle) -> str:
 
 
 def _courses_in_words(courses: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What was practised; courses that differ in their load alone are one."""
-    loads: dict[tuple[str, str], list[float]] = {}
+    """What was practised; courses that differ in their load or their executors alone are one."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
     for course in courses:
-        jobs, executors = course["workload"], course["cluster"]["executors"]
+        jobs = course["workload"]
         pace = {"batch": "at once", "poisson": "in streams"}.get(jobs["arrivals"], "as in the trace")
-        found = loads.setdefault(
-            (f"{jobs['jobs']} jobs of {jobs['name']} {pace}", f"{executors} executors"), []
-        )
-        found += [jobs["load"]] if jobs.get("load") else []
-    return [f"{what}{_loads_in_words(found)}, {where}" for (what, where), found in loads.items()]
+        kinds.setdefault(f"{jobs['jobs']} jobs of {jobs['name']} {pace}", []).append(course)
+    said = []
+    for kind, alike in kinds.items():
+        loads = [course["workload"]["load"] for course in alike if course["workload"].get("load")]
+        executors = [course["cluster"]["executors"] for course in alike]
+        said.append(f"{kind}{_range_in_words(' at load', loads)},{_range_in_words('', executors)} executors")
+    return said
 
 
-def _loads_in_words(loads: Sequence[float]) -> str:
-    if not loads:
+def _range_in_words(what: str, values: Sequence[float]) -> str:
+    if not values:
         return ""
-    low, high = min(loads), max(loads)
-    return f" at load {low:g}" if low == high else f" at loads {low:g} to {high:g}"
+    low, high = min(values), max(values)
+    return f"{what} {low:g}" if low == high else f"{what}{'s' if what else ''} {low:g} to {high:g}"
 
 
 POLICIES = PolicyBook(

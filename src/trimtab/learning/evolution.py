@@ -27,17 +27,21 @@ from trimtab.learning.run_files import LAST, STATE, forget_metrics_after, keep_b
 from trimtab.learning.training import Progress
 
 __all__ = [
+    "VALIDATION_SEEDS",
     "EvolutionSettings",
     "EvolutionState",
     "EvolutionTask",
     "Playing",
     "evolved",
     "first_state",
+    "seeds_of_iteration",
     "train_evolution",
 ]
 
 Floats = NDArray[np.float64]
 
+VALIDATION_SEEDS = 900_000
+"""Validation takes the seeds from here on, training those below; those of comparisons begin at a million."""
 SLOWLY = 0.99
 """How long the mean square of the slopes is remembered."""
 
@@ -131,6 +135,17 @@ class Playing:
             return None
         # Not forked: JAX, which other kinds of training have loaded, does not survive that.
         return ProcessPoolExecutor(self._workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+def seeds_of_iteration(settings: EvolutionSettings, iteration: int, count: int) -> list[int]:
+    """Seeds of the workloads of an iteration, which no validation and no comparison ever has.
+
+    >>> seeds = seeds_of_iteration(EvolutionSettings(), 7, count=100)
+    >>> len(set(seeds)), max(seeds) < VALIDATION_SEEDS
+    (100, True)
+    """
+    luck = split(settings.seed, "workloads", iteration)
+    return [split(luck, number) % VALIDATION_SEEDS for number in range(count)]
 
 
 def first_state(start: Floats) -> EvolutionState:

@@ -181,7 +181,7 @@ class StreamSuite(DagSuite):
 
 
 RULES_TO_BEAT = ("fair", "weighted-fair:tuned", "graphene:tuned", "capped-srpt-local:tuned")
-TRAINED = ("decima-tpch-batch", "decima-tpch-stream", "compact-tpch-batch", "compact-tpch-stream")
+TRAINED = ("decima-tpch-batch", "decima-tpch-stream", "compact-tpch")
 
 
 class DecimaSuite(DagSuite):

@@ -16,7 +16,7 @@ from trimtab.dag_scheduling.decima.compact_rule import (
     HIDDEN,
     IDLE_FEATURES,
     JOB_FEATURES,
-    PARTS,
+    SIZE,
     STAGE_FEATURES,
     compact,
     part,
@@ -38,10 +38,13 @@ __all__ = [
 WING, KIND = "dag_scheduling", "decima-compact"
 
 Floats = NDArray[np.float64]
-Manner = Literal["shortest", "shared", "packed"]
-"""Where training starts: at capped SRPT, at equal shares, or at capped SRPT that wastes little memory."""
+Manner = Literal["shortest", "shared", "packed", "both"]
+"""Where training starts: at capped SRPT, at equal shares, or at capped SRPT that wastes little memory.
 
-SIZE = sum(PARTS.values())
+"both" has two sets of numbers, for batches as "shortest" and for streams as "shared".
+"""
+BOTH: tuple[Manner, Manner] = ("shortest", "shared")
+
 FEATURES = {"job": list(JOB_FEATURES), "stage": list(STAGE_FEATURES), "idle": list(IDLE_FEATURES)}
 IDLE_MEMORY = "memory left idle"
 OF_MEMORY = (
@@ -144,6 +147,8 @@ def first_numbers(manner: Manner, seed: int) -> Floats:
     >>> first_numbers("shared", seed=0)[part("beyond")]
     array([8.])
     """
+    if manner == "both":
+        return np.concatenate([first_numbers(one, seed) for one in BOTH])
     numbers = np.zeros(SIZE)
     for name, told in FIRST[manner].items():
         numbers[part(name)] = [told.get(feature, 0.0) for feature in NAMES.get(name, ("",))]
@@ -158,6 +163,8 @@ def first_numbers(manner: Manner, seed: int) -> Floats:
 
 def widths(manner: Manner) -> Floats:
     """How far each number may usefully move in training; 0: it stays, as does what enters hidden units."""
+    if manner == "both":
+        return np.concatenate([widths(one) for one in BOTH])
     width = np.zeros(SIZE)
     for name, usual in {
         "order": 0.7,
@@ -210,6 +217,6 @@ def compact_policy(bundle: Bundle) -> CompactRule:
     if bundle.manifest["features"] != FEATURES or bundle.manifest["settings"].get("hidden") != HIDDEN:
         raise BundleError(f"{bundle.name}: it sees other features than this version; train it again")
     numbers = bundle.tensors.get("numbers")
-    if numbers is None or numbers.shape != (SIZE,):
+    if numbers is None or numbers.shape not in ((SIZE,), (2 * SIZE,)):
         raise BundleError(f"{bundle.name}: its numbers are not those of its features; copy it again")
     return rule_of(numbers, bundle.name)

@@ -9,11 +9,13 @@ import numpy as np
 from trimtab.dag_scheduling.decima.compact import CompactRule
 from trimtab.dag_scheduling.decima.compact_rule import (
     JOB_FEATURES,
+    SIZE,
     crowd_of,
     job_features,
     job_work,
     judged,
     score_and_share,
+    set_in_force,
     worth_of_idling,
 )
 from trimtab.dag_scheduling.decima.explaining import Candidate, Influence
@@ -34,6 +36,8 @@ def explain_compact(policy: CompactRule, snapshot: Snapshot) -> tuple[list[Candi
     and the logarithm of its cap, is what the fact was worth.
     """
     numbers = np.array(policy.values)
+    start = set_in_force(snapshot, numbers)
+    numbers = numbers[start : start + SIZE]
     crowd = crowd_of(snapshot)
     found: list[_Scored] = []
     for job in snapshot.jobs:

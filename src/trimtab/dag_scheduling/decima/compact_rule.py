@@ -2,8 +2,9 @@
 
 Of each job it takes the best of its stages, scores the pair, and grants the job with the highest score up to
 its *cap* of executors; who has reached its cap waits behind all others and may take some more, up to a wider
-one. All of it are linear functions of a few facts, plus hidden units. Like any rule it is a plain function
-of a snapshot: compiled in replay, as it stands live.
+one. All of it are linear functions of a few facts, plus hidden units. There may be two sets of numbers: for
+when no job is expected any more, and for when they keep coming. Like any rule it is a plain function of a
+snapshot: compiled in replay, as it stands live.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from trimtab.dag_scheduling.heuristics import class_for, executors_of, leave, st
 from trimtab.dag_scheduling.problem import NOWHERE, Action, Snapshot
 
 __all__ = ["HIDDEN", "IDLE_FEATURES", "JOB_FEATURES", "PARTS", "STAGE_FEATURES"]
-__all__ += ["compact", "crowd_of", "job_features", "job_work", "judged", "part", "score_and_share"]
-__all__ += ["worth_of_idling"]
+__all__ += ["SIZE", "compact", "crowd_of", "job_features", "job_work", "judged", "part", "score_and_share"]
+__all__ += ["set_in_force", "worth_of_idling"]
 
 Numbers = NDArray[np.float64]
 
@@ -47,6 +48,7 @@ JOB_FEATURES = (
     "stage takes all that are free",
     "work left that few executors fit",
     "few executors fit the stage",
+    "executors of the cluster",
 )
 """Of a job, of the moment, and of the stage it would go on with; around -1 to 1, mostly logarithms."""
 STAGE_FEATURES = (
@@ -87,14 +89,18 @@ PARTS = {
     "hidden": HIDDEN * len(JOB_FEATURES),
 }
 """How many numbers each part has; they lie one after the other."""
+SIZE = sum(PARTS.values())
 LARGEST = 20.0
+USUAL_EXECUTORS = 50
+QUIET = 6.0
+"""When no job has come for so many of the usual gaps, none is expected any more."""
 
 
 def part(name: str) -> slice:
     """Where the numbers of a part lie.
 
     >>> part("order")
-    slice(0, 23, None)
+    slice(0, 24, None)
     """
     return place_of(PARTS, name)
 
@@ -255,6 +261,7 @@ def job_features(
         takes_all(snapshot, stage, executor_class),
         math.log1p(scarce) / 4.0,
         scarcity(snapshot, stage),
+        math.log(executors / USUAL_EXECUTORS),
     )
 
 
@@ -346,8 +353,23 @@ def judged(
     return stage, executor_class, score, have + full_waves(snapshot, stage, sent, float(numbers[_WAVES]))
 
 
+def none_to_come(snapshot: Snapshot) -> bool:
+    """All jobs came at once, or the last one long ago."""
+    latest_ms = 0
+    for job in snapshot.jobs:
+        latest_ms = max(latest_ms, snapshot.arrival_ms[job])
+    return snapshot.now_ms - latest_ms >= QUIET * snapshot.arrival_gap_ms
+
+
+def set_in_force(snapshot: Snapshot, numbers: Numbers) -> int:
+    """Where the numbers that decide now begin: of two sets, the first where no job is expected any more."""
+    return 0 if len(numbers) == SIZE or none_to_come(snapshot) else SIZE
+
+
 def compact(snapshot: Snapshot, numbers: Numbers) -> Action:
     """The stage with the highest learned score, its job capped by a learned share of the cluster."""
+    first = set_in_force(snapshot, numbers)
+    numbers = numbers[first : first + SIZE]
     crowd = crowd_of(snapshot)
     best = NOWHERE
     best_class = 0

@@ -14,20 +14,16 @@ from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.compact import Manner, compact_policy, first_numbers, rule_of, widths
+from trimtab.dag_scheduling.decima.compact_rule import SIZE
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
-from trimtab.learning.evolution import EvolutionSettings, Playing
+from trimtab.learning.evolution import VALIDATION_SEEDS, EvolutionSettings, Playing, seeds_of_iteration
 
 __all__ = ["PRESETS", "CompactCourse", "CompactSettings", "CompactTask", "check_settings"]
 
 Floats = NDArray[np.float64]
-
-VALIDATION_SEEDS = 900_000
-SEEDS_OF_A_RUN = 10_000_000
-"""Seeds of workloads: validation takes those from the first number on, a run with seed k those from k + 1
-times the second on."""
 
 
 class CompactCourse(Settings):
@@ -85,13 +81,12 @@ class CompactTask:
         self.widths = widths(settings.begin)
         self.start = first_numbers(settings.begin, settings.training.seed)
         if start is not None:
-            self.start = np.array(compact_policy(start).values)
+            self.start = _numbers_to_start_from(start, settings.begin)
         self._playing = Playing(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
-        first = (1 + self.settings.training.seed) * SEEDS_OF_A_RUN
         seeds = [
-            range(first + iteration * course.sequences, first + (iteration + 1) * course.sequences)
+            seeds_of_iteration(self.settings.training, iteration, course.sequences)
             for course in self.settings.courses
         ]
         costs = self._costs([rule_of(row) for row in candidates], seeds)
@@ -133,6 +128,14 @@ class CompactTask:
         costs = np.array([found for found, _ in played])
         ends = np.cumsum([len(some) for some in seeds])
         return np.array([part.mean(axis=0) for part in np.split(costs, ends[:-1])])
+
+
+def _numbers_to_start_from(bundle: Bundle, manner: Manner) -> Floats:
+    """Those of the bundle: of two sets the one for batches or for streams, one set for both alike."""
+    sets = np.array(compact_policy(bundle).values).reshape(-1, SIZE)
+    if manner == "both":
+        return np.concatenate([sets[0], sets[-1]])
+    return sets[-1] if manner == "shared" else sets[0]
 
 
 def _played(task: tuple[Sequence[Rule], CompactCourse, int]) -> tuple[list[float], int]:
