@@ -127,7 +127,7 @@ DECIMA_CLAIMS = (
         ),
     ),
     Claim(
-        "Generalisation: one policy for batches and streams, all cluster sizes and other jobs (not in the paper)",
+        "Generalisation: one policy for batches, streams, cluster sizes and other jobs (not in the paper)",
         "no number",
         "decima-one",
         ("compact-tpch / best rule", "compact-tpch / compact-tpch-"),

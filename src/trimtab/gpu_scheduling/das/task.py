@@ -21,7 +21,7 @@ from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.simulator.simulator import Simulator
 from trimtab.gpu_scheduling.workload.clusters import capacity_gpus, find_cluster, usual_load
 from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, past_jobs
-from trimtab.learning.evolution import EvolutionSettings, Playing
+from trimtab.learning.evolution import VALIDATION_SEEDS, EvolutionSettings, Playing, seeds_of_iteration
 
 __all__ = [
     "PRESETS",
@@ -38,10 +38,6 @@ Floats = NDArray[np.float64]
 WORST = 5
 """Whoever takes so many times as long as the rule, and may never end, is stopped and counts as so bad: some
 numbers let jobs displace each other for ever."""
-VALIDATION_SEEDS = 1_000_000
-SEEDS_OF_A_RUN = 100_000_000
-"""Seeds of workloads: validation takes those from the first number on, a run with seed k those from k + 1
-times the second on."""
 
 
 class DasSettings(Settings):
@@ -123,8 +119,8 @@ class DasTask:
         self._playing = Playing(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
-        first = (1 + self.settings.training.seed) * SEEDS_OF_A_RUN + iteration * self.settings.sequences
-        ratios = self._ratios(candidates, range(first, first + self.settings.sequences))
+        seeds = seeds_of_iteration(self.settings.training, iteration, self.settings.sequences)
+        ratios = self._ratios(candidates, seeds)
         return (ratios @ self._weights).mean(axis=0)
 
     def score(self, numbers: Floats) -> dict[str, float]:
