@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trimtab.benchmark.suite import FIRST_TEST_SEED
 from trimtab.core.bundle import load_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import load_settings
-from trimtab.learning.evolution import EvolutionSettings, evolved, first_state, train_evolution
+from trimtab.learning.evolution import (
+    VALIDATION_SEEDS,
+    EvolutionSettings,
+    evolved,
+    first_state,
+    seeds_of_iteration,
+    train_evolution,
+)
 from trimtab.learning.runs import best_of_run, is_finished
 
 
@@ -61,6 +69,17 @@ def test_one_step_goes_downhill_by_the_learning_rate():
     state, _ = evolved(first_state(Bowl.start), Bowl(), settings)
     assert np.sign(state.numbers).tolist() == [1, -1, 1]
     assert np.abs(state.numbers) == pytest.approx([0.1, 0.05, 0.1], rel=1e-6)
+
+
+def test_workloads_of_a_search_are_its_own():
+    """Below those of validation and of comparisons; other iterations and other runs have others."""
+    seen = [
+        seeds_of_iteration(EvolutionSettings(seed=seed), iteration, count=50)
+        for seed, iteration in ((0, 0), (0, 1), (1, 0))
+    ]
+    assert len(set().union(*seen)) == 150
+    assert min(map(min, seen)) >= 0 and max(map(max, seen)) < VALIDATION_SEEDS < FIRST_TEST_SEED
+    assert seen[1] == seeds_of_iteration(EvolutionSettings(), 1, count=50)
 
 
 def test_a_resumed_run_is_the_same_run(tmp_path):
