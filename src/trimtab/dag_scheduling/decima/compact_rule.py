@@ -358,7 +358,7 @@ def none_to_come(snapshot: Snapshot) -> bool:
     latest_ms = 0
     for job in snapshot.jobs:
         latest_ms = max(latest_ms, snapshot.arrival_ms[job])
-    return snapshot.now_ms - latest_ms >= QUIET * snapshot.arrival_gap_ms
+    return bool(snapshot.now_ms - latest_ms >= QUIET * snapshot.arrival_gap_ms)
 
 
 def set_in_force(snapshot: Snapshot, numbers: Numbers) -> int:
