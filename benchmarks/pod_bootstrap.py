@@ -34,7 +34,7 @@ from trimtab.core.randomness import split
 from trimtab.core.statistics import Estimate, bootstrap, mean_interval
 from trimtab.learning.off_policy import train_off_policy
 from trimtab.pod_autoscaling.aware.bootstrapping import Bootstrapper
-from trimtab.pod_autoscaling.aware.retraining import GivenServices, Lived
+from trimtab.pod_autoscaling.aware.retraining import GivenServices, Outcomes
 from trimtab.pod_autoscaling.aware.services import Service, draw_services
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings
 from trimtab.pod_autoscaling.workload.presets import Part
@@ -69,7 +69,7 @@ class AfterTheRule(GivenServices):
         self.by_rule[:] = False
 
 
-def heuristic_alone(settings: AwareSettings, services: Sequence[Service]) -> Lived:
+def heuristic_alone(settings: AwareSettings, services: Sequence[Service]) -> Outcomes:
     task = AfterTheRule(settings, lambda _: services)
     task.reset(SEED)
     task.by_rule[:] = True
@@ -78,14 +78,14 @@ def heuristic_alone(settings: AwareSettings, services: Sequence[Service]) -> Liv
     return task.lived
 
 
-def with_bootstrap(settings: AwareSettings, services: Sequence[Service]) -> tuple[Lived, Bootstrapper]:
+def with_bootstrap(settings: AwareSettings, services: Sequence[Service]) -> tuple[Outcomes, Bootstrapper]:
     task = GivenServices(settings, lambda _: services)
     started = Bootstrapper(task, seed=SEED)
     started.live(intervals_of(settings))
     return task.lived, started
 
 
-def without_bootstrap(settings: AwareSettings, services: Sequence[Service]) -> Lived:
+def without_bootstrap(settings: AwareSettings, services: Sequence[Service]) -> Outcomes:
     """The same learners from the beginning, online at once, with nothing to hold on to."""
     changed = {
         "cloning_iterations": 0,
@@ -106,13 +106,13 @@ def intervals_of(settings: AwareSettings) -> int:
     return round(settings.ground.hours * 3600 / settings.deployment.interval_s) - 1
 
 
-def counted(lived: Lived, first: int = 0, last: int | None = None) -> Lived:
+def counted(lived: Outcomes, first: int = 0, last: int | None = None) -> Outcomes:
     """What is measured: sums over episodes [first, last) of each service, [services] each."""
     end = None if last is None else BEFORE + last * STEPS
-    return Lived(*(np.nansum(column[BEFORE + first * STEPS : end], axis=0) for column in lived))
+    return Outcomes(*(np.nansum(column[BEFORE + first * STEPS : end], axis=0) for column in lived))
 
 
-def times_more(ours: Lived, theirs: Lived) -> Estimate:
+def times_more(ours: Outcomes, theirs: Outcomes) -> Estimate:
     """Violations over theirs; over all requests of all services, resampled by service."""
 
     def ratio(late: Numbers, finished: Numbers, other: Numbers, others: Numbers) -> Numbers:
@@ -121,7 +121,7 @@ def times_more(ours: Lived, theirs: Lived) -> Estimate:
     return bootstrap(ratio, ours.late, ours.finished, theirs.late, theirs.finished, seed=0)
 
 
-def utilisation(lived: Lived) -> dict[str, Numbers]:
+def utilisation(lived: Outcomes) -> dict[str, Numbers]:
     """Of CPU and of memory, by service."""
     return {
         "CPU": lived.cores_used / lived.cores_held,
@@ -129,7 +129,7 @@ def utilisation(lived: Lived) -> dict[str, Numbers]:
     }
 
 
-def shares(ours: Lived, theirs: Lived) -> dict[str, Estimate]:
+def shares(ours: Outcomes, theirs: Outcomes) -> dict[str, Estimate]:
     """Mean utilisation over theirs."""
     left, right = utilisation(ours), utilisation(theirs)
     return {
@@ -152,7 +152,7 @@ def told(name: str, found: Estimate | float) -> Row:
     return Row(name, found, "none", True)
 
 
-def rows_of(alone: Lived, booted: Lived, scratch: Lived, episodes: int) -> list[Row]:
+def rows_of(alone: Outcomes, booted: Outcomes, scratch: Outcomes, episodes: int) -> list[Row]:
     """What is claimed, and the curve by quarters."""
     rule, ours, bare = (counted(one) for one in (alone, booted, scratch))
     rows = [

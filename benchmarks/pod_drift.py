@@ -50,7 +50,7 @@ from trimtab.learning.off_policy import train_off_policy
 from trimtab.learning.off_policy_task import recorded
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy
 from trimtab.pod_autoscaling.aware.retrainer import Retrainer, Retraining, RetrainingSettings, Trainer
-from trimtab.pod_autoscaling.aware.retraining import GivenServices, Lived
+from trimtab.pod_autoscaling.aware.retraining import GivenServices, Outcomes
 from trimtab.pod_autoscaling.aware.services import Service, draw_services
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, AwareTask
 from trimtab.pod_autoscaling.aware.training import bundle_of_run
@@ -192,10 +192,10 @@ def retraining(settings: AwareSettings, services: Sequence[Service]) -> list[Row
     ]
 
 
-def gained_rows(without: Lived, with_it: Lived, span: slice, services: Sequence[int]) -> list[Row]:
+def gained_rows(without: Outcomes, with_it: Outcomes, span: slice, services: Sequence[int]) -> list[Row]:
     """What retraining gains of utilisation, as a share, and how many times fewer requests are late."""
     before, after = (
-        Lived(*(np.nansum(column[span][:, list(services)], axis=0) for column in one))
+        Outcomes(*(np.nansum(column[span][:, list(services)], axis=0) for column in one))
         for one in (without, with_it)
     )
     old, new = utilisation(before), utilisation(after)

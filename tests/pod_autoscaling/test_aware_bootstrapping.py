@@ -13,7 +13,7 @@ from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
 from trimtab.learning.off_policy_settings import OffPolicySettings
 from trimtab.pod_autoscaling.aware.bootstrapping import Bootstrapper, BootstrappingSettings
-from trimtab.pod_autoscaling.aware.retraining import GivenServices, Lived
+from trimtab.pod_autoscaling.aware.retraining import GivenServices, Outcomes
 from trimtab.pod_autoscaling.aware.services import draw_services
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings
 
@@ -138,7 +138,7 @@ def test_the_benchmark_counts_what_comes_after_the_rule():
     length = BEFORE + 2 * STEPS
     late = np.ones((length, 2))
     late[BEFORE:] = [0.1, 0.3]
-    one = Lived(np.full((length, 2), 10.0), late, *np.ones((6, length, 2)))
+    one = Outcomes(np.full((length, 2), 10.0), late, *np.ones((6, length, 2)))
     whole, second = counted(one), counted(one, 1, 2)
     assert whole.late == pytest.approx([8, 24]) and second.late == pytest.approx([4, 12])
     assert times_more(whole, whole._replace(late=whole.late / 4)).value == pytest.approx(4)

@@ -16,7 +16,7 @@ from trimtab.core.errors import SettingsError
 from trimtab.learning.off_policy_settings import OffPolicySettings
 from trimtab.learning.off_policy_state import LearnerShape, new_parameters
 from trimtab.pod_autoscaling.aware.retrainer import Retrainer, Retraining, RetrainingSettings
-from trimtab.pod_autoscaling.aware.retraining import GivenServices, Lived
+from trimtab.pod_autoscaling.aware.retraining import GivenServices, Outcomes
 from trimtab.pod_autoscaling.aware.services import draw_services
 from trimtab.pod_autoscaling.aware.task import layout_of
 
@@ -183,7 +183,7 @@ def test_contexts_are_refused():
 def test_the_benchmark_tells_what_retraining_gains():
     """Of ten requests an interval 2 and 4 are late before, 1 after; half as many cores are held."""
     one = np.ones((4, 3))
-    without = Lived(10 * one, one * [2.0, 9.0, 4.0], one, 2 * one, one, one, 0 * one, one)
+    without = Outcomes(10 * one, one * [2.0, 9.0, 4.0], one, 2 * one, one, one, 0 * one, one)
     after = without._replace(late=one, cores_held=one)
     rows = {row.name: row.value for row in gained_rows(without, after, slice(1, 4), [0, 2])}
     assert [round(value, 9) for value in rows.values()] == [1.0, 0.0, 0.3, 0.1, 3.0]

@@ -163,16 +163,15 @@ def _courses_in_words(courses: Sequence[Mapping[str, Any]]) -> list[str]:
     said = []
     for kind, alike in kinds.items():
         loads = [course["workload"]["load"] for course in alike if course["workload"].get("load")]
-        executors = [course["cluster"]["executors"] for course in alike]
-        said.append(f"{kind}{_range_in_words(' at load', loads)},{_range_in_words('', executors)} executors")
+        at = f" at load{'s' if len(set(loads)) > 1 else ''} {_span_in_words(loads)}" if loads else ""
+        executors = _span_in_words([course["cluster"]["executors"] for course in alike])
+        said.append(f"{kind}{at}, {executors} executors")
     return said
 
 
-def _range_in_words(what: str, values: Sequence[float]) -> str:
-    if not values:
-        return ""
+def _span_in_words(values: Sequence[float]) -> str:
     low, high = min(values), max(values)
-    return f"{what} {low:g}" if low == high else f"{what}{'s' if what else ''} {low:g} to {high:g}"
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 POLICIES = PolicyBook(

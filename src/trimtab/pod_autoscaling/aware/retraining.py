@@ -38,8 +38,8 @@ from trimtab.rates.traces import Provenance, RateTrace
 __all__ = [
     "Draw",
     "GivenServices",
-    "Lived",
     "MetricsLog",
+    "Outcomes",
     "fit_services",
     "practice_services",
     "retrained",
@@ -54,7 +54,7 @@ EVERY = slice(None)
 _LEAST_RATE = 1e-3
 
 
-class Lived(NamedTuple):
+class Outcomes(NamedTuple):
     """What became of services, [T, E] each: the truth, except for `reward`, which is as metrics told it."""
 
     finished: Floats
@@ -92,11 +92,11 @@ class GivenServices(AwareTask):
         return [one.application for one in self._services]
 
     @property
-    def lived(self) -> Lived:
+    def lived(self) -> Outcomes:
         """Everything since the last reset."""
         if not self._lived:
             raise SettingsError("no interval has been lived through; step first")
-        return Lived(*(np.stack(column) for column in zip(*self._lived, strict=True)))
+        return Outcomes(*(np.stack(column) for column in zip(*self._lived, strict=True)))
 
     def measured(self) -> tuple[Floats, Floats]:
         """Reward and utilisation of the last interval as metrics told them, [E]; NaN where they did not."""
