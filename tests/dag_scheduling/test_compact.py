@@ -28,19 +28,23 @@ from trimtab.dag_scheduling.decima.compact import (
 )
 from trimtab.dag_scheduling.decima.compact_rule import (
     JOB_FEATURES,
+    best_stage,
     capped,
     crowd_of,
+    four_weighed,
     full_waves,
     job_work,
     longest_path_s,
     opens_soon,
     part,
     set_in_force,
+    squashed,
+    weighed,
 )
 from trimtab.dag_scheduling.decima.compact_task import PRESETS, CompactSettings, CompactTask, check_settings
 from trimtab.dag_scheduling.decima.compact_training import COMPACT
 from trimtab.dag_scheduling.policies import make_policy
-from trimtab.dag_scheduling.problem import Snapshot
+from trimtab.dag_scheduling.problem import NOWHERE, Snapshot
 from trimtab.dag_scheduling.simulator import Simulator, simulate
 from trimtab.dag_scheduling.workload import Workload
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload
@@ -82,13 +86,37 @@ def test_what_is_known_of_a_job():
     stages = range(int(snapshot.stage_count[job]))
     work_s = sum(int(snapshot.tasks[s]) * float(snapshot.task_ms[s]) for s in stages) / 1000
     assert job_work(snapshot, job) == pytest.approx((work_s, work_s))
-    inside, mean_total, log_left, log_total = crowd_of(snapshot)
-    count = len(snapshot.jobs)
-    assert mean_total * count == pytest.approx(inside)
-    assert log_left == log_total == pytest.approx(math.log1p(work_s)) or count > 1
+    assert len(snapshot.jobs) == 1
+    crowd = crowd_of(snapshot)
+    assert crowd.left == crowd.total == pytest.approx(math.log1p(work_s))
+    assert crowd.jobs == -2.0
+    assert crowd.work == pytest.approx(math.log1p(work_s / snapshot.executor_count) - 3.0)
+    assert crowd.free == 1.0
     times = [float(snapshot.task_ms[s]) / 1000 for s in stages]
     longest = times[0] + max(times[1], times[2]) + times[3]
     assert longest_path_s(snapshot, job) == pytest.approx(longest)
+
+
+def test_sums_of_four_are_the_single_ones_and_the_tangent_is_the_tangent():
+    random = np.random.default_rng(0)
+    features, numbers = tuple(random.normal(size=24).tolist()), random.normal(size=SIZE)
+    singly = tuple(weighed(features, numbers, 7 + 24 * place) for place in range(4))
+    assert four_weighed(features, numbers, 7) == singly
+    for value in (-1000.0, -3.0, -1e-3, 0.0, 0.4, 20.0, 1000.0):
+        assert squashed(value) == pytest.approx(math.tanh(value), abs=1e-15)
+
+
+def test_where_one_stage_may_run_nothing_is_weighed():
+    """Numbers that are no numbers do no harm there."""
+    alone = first_question(tiny_workload("diamond"))
+    job = int(alone.jobs[0])
+    assert alone.schedulable[: alone.stage_count[job]].sum() == 1
+    assert best_stage(alone, job, 1.0, np.full(SIZE, np.nan)) == 0
+    schedulable = alone.schedulable.copy()
+    schedulable[:] = False
+    assert best_stage(alone._replace(schedulable=schedulable), job, 1.0, np.zeros(SIZE)) == NOWHERE
+    schedulable[1:3] = True
+    assert best_stage(alone._replace(schedulable=schedulable), job, 1.0, np.zeros(SIZE)) in (1, 2)
 
 
 def test_a_stage_opens_soon_where_short_tasks_are_the_last():
