@@ -6,16 +6,26 @@ snapshot and nothing else, so the same object runs in the simulator and on the r
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from trimtab.core.errors import SettingsError
 
-__all__ = ["Parameter", "Policy", "RuleLike", "parameters_of", "tunable_parameters", "with_settings"]
+__all__ = [
+    "Parameter",
+    "Policy",
+    "RememberingRule",
+    "RuleLike",
+    "parameters_of",
+    "tunable_parameters",
+    "with_settings",
+]
 
 SnapshotSeen = TypeVar("SnapshotSeen", contravariant=True)
 ActionMade = TypeVar("ActionMade", covariant=True)
+World = TypeVar("World")
+Decides = TypeVar("Decides")
 
 
 @runtime_checkable
@@ -75,6 +85,37 @@ class RuleLike(Protocol):
     def with_values(self, values: Mapping[str, float]) -> Any:
         """The same rule with other settings."""
         ...
+
+
+@dataclass(frozen=True)
+class RememberingRule(Generic[World, Decides]):
+    """A rule that may remember: its settings, and how a decider that has seen nothing yet is made.
+
+    >>> rule = RememberingRule("ds2", lambda graph, values: None, (Parameter("target", 0.7, "", low=0),))
+    >>> rule.with_values({"target": 0.5}).values
+    {'target': 0.5}
+    """
+
+    name: str
+    decider: Callable[[World, Mapping[str, float]], Decides]
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def values(self) -> dict[str, float]:
+        return {parameter.name: parameter.value for parameter in self.parameters}
+
+    def begin(self, world: World) -> Decides:
+        """Start afresh there, with nothing remembered."""
+        return self.decider(world, self.values)
+
+    @property
+    def sentence(self) -> str:
+        """What the rule does: the first line of its decider's docstring."""
+        return (self.decider.__doc__ or "").strip().split("\n")[0]
+
+    def with_values(self, values: Mapping[str, float]) -> Self:
+        """The same rule with other settings; unknown names and values out of range are refused."""
+        return replace(self, parameters=with_settings(self.name, self.parameters, values))
 
 
 def parameters_of(policy: object) -> tuple[Parameter, ...]:

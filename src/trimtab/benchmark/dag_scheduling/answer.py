@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trimtab.benchmark.answers import listed, reasons_of, sentence_of
 from trimtab.dag_scheduling.episode import Episode
 
 if TYPE_CHECKING:
@@ -14,46 +15,32 @@ if TYPE_CHECKING:
 
 __all__ = ["answer", "reasons"]
 
-# A difference below 2 % is no reason.
-_WORTH_SAYING = 0.02
-
 
 def answer(comparison: Comparison, result: ScenarioResult) -> str:
-    """Name the best policy and what the metrics say about why.
-
-    Said no stronger than the intervals allow: rivals that cannot be told apart are named.
-    """
+    """Name the best policy and what the metrics say about why."""
     best = result.best
-    mean = best.metrics["mean_jct_s"]
-    rivals = [row.policy for row in result.rows if row.ties_with_best]
-    beside = f" (not to be told from {', '.join(rivals)})" if rivals else ""
-    sentence = (
-        f"{best.policy}{beside} would serve this cluster best: jobs complete in {mean.value:.1f} s on average"
-    )
-    if best.ratio is None or not best.ratio.excludes(1.0):
-        if best.policy != comparison.baseline:
-            return f"{sentence}, though {comparison.baseline} may do as well."
-        return f"{sentence}; nothing compared here does better."
-    gain, low, high = (1 - best.ratio.value, 1 - best.ratio.high, 1 - best.ratio.low)
-    sentence += (
-        f", {100 * gain:.0f} % ({100 * low:.0f} to {100 * high:.0f} %) sooner than under "
-        f"{comparison.baseline}"
-    )
+    mean_s = best.metrics["mean_jct_s"].value
     why = reasons(result, best, comparison.baseline)
-    return f"{sentence}, because {_listed(why)}." if why else f"{sentence}."
+    return sentence_of(
+        comparison,
+        result,
+        f"would serve this cluster best: jobs complete in {mean_s:.1f} s on average",
+        "sooner than under",
+        f", because {listed(why)}" if why else "",
+    )
 
 
 def reasons(result: ScenarioResult, best: Row, baseline: str) -> list[str]:
     """What the best policy does better than the baseline, largest effect first."""
     ours, theirs = result.episodes[best.policy], result.episodes[baseline]
-    found = [
-        _of_work(ours, theirs),
-        _of_moving(ours, theirs),
-        _of_small_jobs(ours, theirs, baseline),
-        _of_idleness(ours, theirs),
-    ]
-    told = sorted((part for part in found if part[0] > _WORTH_SAYING), reverse=True)
-    return [text for _, text in told[:3]]
+    return reasons_of(
+        [
+            _of_work(ours, theirs),
+            _of_moving(ours, theirs),
+            _of_small_jobs(ours, theirs, baseline),
+            _of_idleness(ours, theirs),
+        ]
+    )
 
 
 def _of_work(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[float, str]:
@@ -93,7 +80,3 @@ def _of_idleness(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[fl
 
 def _hours(milliseconds: float) -> str:
     return f"{milliseconds / 3_600_000:.1f} executor-hours"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{'; '.join(parts[:-1])}; and {parts[-1]}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.benchmark.answers import listed, reasons_of, sentence_of
 from trimtab.core.statistics import paired_ratio
 from trimtab.gpu_scheduling.episode import Episode
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["answer", "as_minutes", "reasons"]
 
-# A difference below 2 % is no reason.
-_WORTH_SAYING = 0.02
-_MOST_REASONS = 3
 _DRAWS = 2000
 
 Choice = Callable[[Episode], NDArray[np.bool_]]
@@ -26,42 +24,31 @@ Choice = Callable[[Episode], NDArray[np.bool_]]
 
 
 def answer(comparison: Comparison, result: ScenarioResult) -> str:
-    """Name the best policy and what the episodes say about why.
-
-    Said no stronger than the intervals allow: rivals that cannot be told apart are named.
-    """
-    best = result.best
-    mean = best.metrics["mean_jct_min"]
-    rivals = [row.policy for row in result.rows if row.ties_with_best]
-    beside = f" (not to be told from {', '.join(rivals)})" if rivals else ""
-    sentence = (
-        f"{best.policy}{beside} would serve this cluster best: jobs complete in {as_minutes(mean.value)} on "
-        f"average, for {_dollars(best.metrics['mean_fee'].value)} a job"
+    """Name the best policy and what the episodes say about why."""
+    best, baseline = result.best, comparison.baseline
+    mean, fee = best.metrics["mean_jct_min"].value, best.metrics["mean_fee"].value
+    why = reasons(result, best, baseline)
+    return sentence_of(
+        comparison,
+        result,
+        f"would serve this cluster best: jobs complete in {as_minutes(mean)} on average, "
+        f"for {_dollars(fee)} a job",
+        "sooner than under",
+        f"{_of_fee(result, best, baseline)}{f', because {listed(why)}' if why else ''}",
     )
-    if best.ratio is None or not best.ratio.excludes(1.0):
-        if best.policy != comparison.baseline:
-            return f"{sentence}, though {comparison.baseline} may do as well."
-        return f"{sentence}; nothing compared here does better."
-    gain, low, high = (1 - best.ratio.value, 1 - best.ratio.high, 1 - best.ratio.low)
-    sentence += (
-        f", {100 * gain:.0f} % ({100 * low:.0f} to {100 * high:.0f} %) sooner than under "
-        f"{comparison.baseline}{_of_fee(result, best, comparison.baseline)}"
-    )
-    why = reasons(result, best, comparison.baseline)
-    return f"{sentence}, because {_listed(why)}." if why else f"{sentence}."
 
 
 def reasons(result: ScenarioResult, best: Row, baseline: str) -> list[str]:
     """What the best policy does better than the baseline, largest effect first."""
     ours, theirs = result.episodes[best.policy], result.episodes[baseline]
-    found = [
-        _of_speed(ours, theirs),
-        _of_small_jobs(ours, theirs, baseline),
-        _of_short_jobs(ours, theirs, baseline),
-        _of_stranded(ours, theirs),
-    ]
-    told = sorted((part for part in found if part[0] > _WORTH_SAYING), reverse=True)
-    return [text for _, text in told[:_MOST_REASONS]]
+    return reasons_of(
+        [
+            _of_speed(ours, theirs),
+            _of_small_jobs(ours, theirs, baseline),
+            _of_short_jobs(ours, theirs, baseline),
+            _of_stranded(ours, theirs),
+        ]
+    )
 
 
 def as_minutes(minutes: float) -> str:
@@ -137,7 +124,3 @@ def _share(before: float, after: float) -> float:
 
 def _dollars(amount: float) -> str:
     return f"${amount:.2f}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{'; '.join(parts[:-1])}; and {parts[-1]}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from trimtab.benchmark.answers import gained, named
 from trimtab.benchmark.numbers import as_number
 from trimtab.core.statistics import Estimate, paired_ratio
 
@@ -37,10 +38,9 @@ def answer(comparison: Comparison, result: ScenarioResult) -> str:
     best = min(keepers, key=lambda row: row.metrics["core_hours"].value)
     ratios = {row.policy: _cores_ratio(result, row, best) for row in keepers if row is not best}
     rivals = [name for name, ratio in ratios.items() if not ratio.excludes(1.0)]
-    beside = f" (not to be told from {', '.join(rivals)})" if rivals else ""
     held = best.metrics["core_hours"]
     sentence = (
-        f"{best.policy}{beside} would serve this service with the fewest cores of those that keep requests "
+        f"{named(best, rivals)} would serve this service with the fewest cores of those that keep requests "
         f"in time: {as_number(held.value)} core-hours a day "
         f"({as_number(held.low)} to {as_number(held.high)}), {_late(best, budget)}"
         f"{_against(comparison, result, best, budget)}"
@@ -74,8 +74,7 @@ def _against(comparison: Comparison, result: ScenarioResult, best: Row, budget: 
     ratio = _cores_ratio(result, best, base)
     if not ratio.excludes(1.0):
         return f", though {name} may do with as few"
-    saved, low, high = 1 - ratio.value, 1 - ratio.high, 1 - ratio.low
-    return f", {100 * saved:.0f} % ({100 * low:.0f} to {100 * high:.0f} %) fewer than {name}"
+    return f", {gained(ratio)} fewer than {name}"
 
 
 def _cheaper_but_late(result: ScenarioResult, best: Row, budget: float) -> str:
@@ -89,14 +88,14 @@ def _cheaper_but_late(result: ScenarioResult, best: Row, budget: float) -> str:
     if not cheaper:
         return ""
     cheaper.sort(key=lambda row: row.metrics["late_share"].value)
-    named = [
+    told = [
         f"{row.policy} ({as_number(row.metrics['core_hours'].value)}, "
         f"{as_share(row.metrics['late_share'].value)} late)"
         for row in cheaper[:_MOST_NAMED]
     ]
-    more = len(cheaper) - len(named)
+    more = len(cheaper) - len(told)
     others = f" and {more} more" if more else ""
-    return f". Fewer cores, but too many late: {', '.join(named)}{others}"
+    return f". Fewer cores, but too many late: {', '.join(told)}{others}"
 
 
 def _by_cost(result: ScenarioResult, best: Row) -> str:

@@ -6,12 +6,12 @@ and subtasks that idle. So the reasons are those parts in which two policies dif
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimtab.benchmark.answers import WORTH_SAYING, listed, sentence_of
 from trimtab.benchmark.numbers import as_number, as_percent
 from trimtab.core.statistics import paired_difference
 from trimtab.stream_autoscaling.deployment import Objective
@@ -22,40 +22,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "answer", "cost_parts"]
 
-# A part that makes less than 2 % of the baseline's cost is no reason.
-_WORTH_SAYING = 0.02
 _DRAWS = 2000
 
 
 def answer(comparison: Comparison, result: ScenarioResult) -> str:
     """Name the best policy, what it saves against the baseline and why, and what it does worse.
 
-    Said no stronger than the intervals allow: rivals that cannot be told apart are named, and parts of the
-    cost whose difference may be chance are left out.
+    Parts of the cost whose difference may be chance are left out.
     """
-    best, baseline = result.best, comparison.baseline
-    cost = best.metrics["cost"]
-    rivals = [row.policy for row in result.rows if row.ties_with_best]
-    beside = f" (not to be told from {', '.join(rivals)})" if rivals else ""
-    sentence = (
-        f"{best.policy}{beside} would serve this job best: an interval costs {cost.value:.3f} "
-        f"({cost.low:.3f} to {cost.high:.3f})"
+    best, cost = result.best, result.best.metrics["cost"]
+    return sentence_of(
+        comparison,
+        result,
+        f"would serve this job best: an interval costs {cost.value:.3f} ({cost.low:.3f} to {cost.high:.3f})",
+        "less than under",
+        _why(comparison, result, best),
     )
-    if best.ratio is None:
-        return f"{sentence}; nothing compared here does better."
-    if not best.ratio.excludes(1.0):
-        return f"{sentence}, though {baseline} may do as well."
-    gain, low, high = 1 - best.ratio.value, 1 - best.ratio.high, 1 - best.ratio.low
-    sentence += f", {100 * gain:.0f} % ({100 * low:.0f} to {100 * high:.0f} %) less than under {baseline}"
+
+
+def _why(comparison: Comparison, result: ScenarioResult, best: Row) -> str:
     suite: Any = comparison.suite
-    parts = _parts_that_count(result, best, baseline, suite.deployment.objective)
+    parts = _parts_that_count(result, best, comparison.baseline, suite.deployment.objective)
     gains = [part.text for part in parts if part.saved > 0]
     prices = [part.text for part in reversed(parts) if part.saved < 0]
-    if gains:
-        sentence += f", because {_listed(gains)}"
-    if prices:
-        sentence += f"{'; ' if gains else ', '}though {_listed(prices)}"
-    return f"{sentence}."
+    gain = f", because {listed(gains)}" if gains else ""
+    price = f"{'; ' if gains else ', '}though {listed(prices)}" if prices else ""
+    return gain + price
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,7 @@ def _parts_that_count(result: ScenarioResult, best: Row, baseline: str, objectiv
         saved = paired_difference(
             [parts[name] for parts in theirs], [parts[name] for parts in ours], seed=0, draws=_DRAWS
         )
-        if saved.excludes(0.0) and abs(saved.value) > _WORTH_SAYING * base.metrics["cost"].value:
+        if saved.excludes(0.0) and abs(saved.value) > WORTH_SAYING * base.metrics["cost"].value:
             told.append(Part(saved.value, text))
     return sorted(told, key=lambda part: -part.saved)
 
@@ -115,7 +107,3 @@ def _texts(best: Row, base: Row) -> dict[str, str]:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 9.95 or value == 0 else f"{value:.1f}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{'; '.join(parts[:-1])}; and {parts[-1]}"
