@@ -13,6 +13,8 @@ twice the mean need, those of one core where the rule has no size of its own, an
   cores or a third of the late requests: the value is the better of the two ratios, each over its bar.
 - The oracle that knows what will come, with the share of memory that got it the highest reward among six from
   0.2 to 0.85: with the usual 0.85 its pods run out of memory all the time.
+- The policy once more where pods have at least the memory that a full one holds, which whoever deploys a
+  service may know and no metric tells before the first rush: how many are killed then, and at what price.
 - Every other rule, as information, on the first two of the five stretches.
 - Six learned rivals (`trimtab.pod_autoscaling.rivals`) as they are shipped, on every second service and the
   first two of the five stretches: no more cost than each of them. They see the same metrics, begin every
@@ -58,6 +60,8 @@ from trimtab.benchmark.pod_autoscaling.wing import scenario_ground
 from trimtab.benchmark.suite import Scenario
 from trimtab.core.errors import TrimtabError
 from trimtab.core.statistics import Estimate, bootstrap, mean_interval, paired_difference, paired_ratio
+from trimtab.pod_autoscaling.application import Application
+from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.drift import Change, Drift
 from trimtab.pod_autoscaling.heuristics.oracle import Oracle
 from trimtab.pod_autoscaling.policies import make_policy
@@ -88,6 +92,7 @@ INFORMATION = (
 CORE_BARS = {HPA_50: 0.75, HPA_70: 0.92, TUNED: 1.05, MPC: 1.03}
 MEMORY_BAR, REWARD_BAR = 0.70, -0.02
 ORACLE = Oracle(memory_utilisation=0.6)
+FULL_MARGIN = 1.05
 
 TUNED_FILE = ROOT / "benchmarks" / "pod_tuned_hpa.json"
 TUNING = HeldOutSuite(hours=1.0)
@@ -106,6 +111,17 @@ class RivalSuite(HeldOutSuite):
     def seeds_of(self, place: int, count: int, *, test: bool = True) -> tuple[int, ...]:
         among_all = HeldOutSuite.scenarios(self).index(self.scenarios()[place])
         return super().seeds_of(among_all, count, test=test)
+
+
+class FullPodSuite(HeldOutSuite):
+    """Services whose pods have at least the memory that a full one holds."""
+
+    def deployment_of(self, application: Application) -> Deployment:
+        full = application.memory_mib + application.cache_mib
+        full += application.memory_per_request_mib * (application.workers + application.queue)
+        least = FULL_MARGIN * full + application.leak_mib_per_hour * self.hours
+        start = max(least, self.deployment.start_memory_mib)
+        return self.deployment.model_copy(update={"least_memory_mib": least, "start_memory_mib": start})
 
 
 def hpa(target: float, cpu: float) -> PodPolicy:
@@ -295,6 +311,23 @@ def memory_rows(ours: Played) -> list[Row]:
     ]
 
 
+def full_pod_rows(ours: Played, told: Played) -> list[Row]:
+    """Where it is known what a full pod holds: who is killed then, and at what price."""
+    used, held = told["settled_memory_used"].sum(), told["settled_memory_held"].sum()
+    name = f"{ours.name}, no pod smaller than a full one is"
+    ratios = {
+        measure: paired_ratio(told[column], ours[column], seed=0)
+        for measure, column in (("memory held", "memory_held"), ("core-hours", "core_hours"))
+    }
+    return [
+        reported(f"{name}: killed for memory after the first hour", float(told["late_kills"].sum())),
+        reported(f"{name}: killed for memory", float(told["kills"].sum())),
+        reported(f"{name}: memory used over memory held, after the first hour", float(used / held)),
+        *(reported(f"{name} / {ours.name}: {measure}", ratio) for measure, ratio in ratios.items()),
+        reported(f"{name} / {ours.name}: share of late requests", share_ratio(told, ours)),
+    ]
+
+
 def reward_row(ours: Played, oracle: Played) -> Row:
     """Ours less that of whoever knows what will come."""
     gap = paired_difference(ours["reward"], oracle["reward"], seed=0)
@@ -370,12 +403,14 @@ def main_rows(workers: Workers, policy: Contestant, seeds: int) -> list[Row]:
     informed = play(workers, HeldOutSuite(), others, seeds=fewer)
     same = [ours.only([one.number < fewer for one in workloads(HeldOutSuite(), seeds)])]
     beside = [*(same if fewer < seeds else []), *informed.values()]
+    told = play(workers, FullPodSuite(), [policy], seeds=seeds)[policy.name]
     return [
         at_least("seeds of each service and traffic", seeds, SEEDS),
         *quality_rows(ours, found),
         *(row for case in (MPC_MORE, MPC_LESS) for row in either_rows(case, ours, found[case])),
         *drift_rows(workers, policy, seeds),
         *memory_rows(ours),
+        *full_pod_rows(ours, told),
         reward_row(ours, found[ORACLE.name]),
         *(row for one in found.values() for row in overview_rows(one, seeds)),
         *(row for one in beside for row in overview_rows(one, fewer)),

@@ -27,6 +27,7 @@ from trimtab.benchmark.pod_autoscaling.suites import Ground, ServiceSuite, first
 from trimtab.benchmark.suite import FIRST_TEST_SEED, Scenario
 from trimtab.core.settings import Field
 from trimtab.pod_autoscaling.application import Application
+from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.drift import STEADY, Drift
 from trimtab.pod_autoscaling.episode import Episode
 from trimtab.pod_autoscaling.heuristics.oracle import Oracle
@@ -138,6 +139,10 @@ class HeldOutSuite(ServiceSuite):
             name=scenario.workload.traces[0], mean_cores=MEAN_CORES, most_rate=MOST_RATE, hours=self.hours
         )
 
+    def deployment_of(self, application: Application) -> Deployment:
+        """The same for every service."""
+        return self.deployment
+
     def play(
         self, scenario: Scenario, seeds: Sequence[int], policies: Sequence[Any], *, record: bool = False
     ) -> list[list[Episode]]:
@@ -148,7 +153,9 @@ class HeldOutSuite(ServiceSuite):
         settings = self.arriving(scenario, seeds[0])
         episodes: list[list[Episode]] = []
         for policy in policies:
-            deployment = self.deployment.model_copy(update={"start_cpu": pod_cores(policy)})
+            deployment = self.deployment_of(applications[0]).model_copy(
+                update={"start_cpu": pod_cores(policy)}
+            )
             first = [first_size(one, settings, deployment, factor=self.start_factor) for one in applications]
             episodes.append(
                 simulate_batch(

@@ -13,11 +13,13 @@ from benchmarks.pod_learning import (
     RIVAL_SEEDS,
     TUNED_FILE,
     TUNING,
+    FullPodSuite,
     RivalSuite,
     asked_policy,
     best_setting,
     costs,
     either_rows,
+    full_pod_rows,
     learned_rows,
     memory_rows,
     quality_rows,
@@ -197,6 +199,21 @@ def test_bars_hold_by_value_and_name_who_is_compared() -> None:
 def test_memory_is_judged_after_the_first_hour() -> None:
     assert [row.holds for row in memory_rows(played("us", memory=0.71))] == [True] * 4
     assert [row.holds for row in memory_rows(played("us", memory=0.69))] == [False, True, True, True]
+
+
+def test_where_a_full_pod_is_known_its_memory_is_the_least() -> None:
+    """Every service of the benchmark leaves room above it, and the most it can ever hold lies below it."""
+    suite = FullPodSuite()
+    for name in held_out_services():
+        service = make_application(name)
+        deployment = suite.deployment_of(service)
+        inside = service.memory_per_request_mib * (service.workers + service.queue)
+        holds = service.memory_mib + service.cache_mib + inside + 1.5 * service.leak_mib_per_hour
+        assert holds < deployment.least_memory_mib < 1.06 * holds
+        assert deployment.least_memory_mib <= deployment.start_memory_mib <= deployment.most_memory_mib
+    ours, told = played("us", memory=0.4), played("us", memory=0.3)
+    rows = {row.name.partition(": ")[2]: row.value for row in full_pod_rows(ours, told)}
+    assert rows["memory used over memory held, after the first hour"] == pytest.approx(0.3)
 
 
 def test_against_learned_rivals_the_cost_counts() -> None:
