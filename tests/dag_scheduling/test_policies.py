@@ -1,6 +1,4 @@
 import math
-from importlib.metadata import EntryPoint
-from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +6,6 @@ from tests.dag_scheduling.one_class import POLICIES_FOR_ONE_CLASS
 
 from trimtab.core.errors import RegistryError, SettingsError
 from trimtab.core.policy import Policy, tunable_parameters
-from trimtab.dag_scheduling import policies
 from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import (
@@ -114,49 +111,6 @@ def test_mistakes_are_answered_in_one_line(text: str, error: type[Exception], sa
         make_policy(text)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-class Greedy:
-    """Takes the first stage it sees."""
-
-    def __init__(self, patience: float = 1.0) -> None:
-        self.name = f"greedy:{patience:g}"
-
-    def decide(self, snapshot: Any) -> Any:
-        raise NotImplementedError
-
-
-def not_a_policy() -> int:
-    """Make something else."""
-    return 3
-
-
-READY = Rule("ready", make_policy("fair").function)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-@pytest.fixture
-def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"greedy": "Greedy", "broken": "not_a_policy", "ready": "READY"}
-    points = [
-        EntryPoint(f"dag/{name}", f"{__name__}:{target}", "trimtab.policies")
-        for name, target in names.items()
-    ]
-    monkeypatch.setattr(policies.POLICIES, "_entry_points", lambda: points)
-    monkeypatch.setattr(policies.POLICIES, "_found", None)
-
-
-@pytest.mark.usefixtures("plugged")
-def test_policies_of_other_packages() -> None:
-    assert make_policy("greedy").name == "greedy:1"
-    assert make_policy("greedy:patience=2").name == "greedy:2"
-    assert make_policy("ready").name == "ready"
-    assert described("greedy") == "Takes the first stage it sees."
-    assert described("ready").startswith("Equal shares")
-    assert tunable_parameters(make_policy("greedy")) == ()
-    with pytest.raises(SettingsError, match=r"'greedy' refuses its settings: .*haste"):
-        make_policy("greedy:haste=2")
-    with pytest.raises(RegistryError, match="'broken' makes int, which has no `name`"):
-        make_policy("broken")
 
 
 def test_a_setting_that_is_no_number_is_refused_in_values_too() -> None:

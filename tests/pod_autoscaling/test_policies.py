@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from tests.pod_autoscaling.snapshots import services_of, snapshot_of
 
 from trimtab.core.errors import BundleError, RegistryError, SettingsError
 from trimtab.core.policy import tunable_parameters
-from trimtab.pod_autoscaling import policies
 from trimtab.pod_autoscaling.heuristics.rule import Rule
 from trimtab.pod_autoscaling.policies import (
     POLICIES,
@@ -92,46 +90,3 @@ def test_mistakes_are_answered_in_one_line(text: str, error: type[Exception], sa
 def test_a_folder_without_a_bundle_is_no_policy(tmp_path: Any) -> None:
     with pytest.raises(BundleError, match="holds no trained policy; give a bundle"):
         find_bundle(str(tmp_path))
-
-
-class Greedy:
-    """Takes whatever there is."""
-
-    def __init__(self, patience: float = 1.0) -> None:
-        self.name = f"greedy:{patience:g}"
-
-    def begin(self, services: Any) -> Any:
-        raise NotImplementedError
-
-
-def not_a_policy() -> int:
-    """Make something else."""
-    return 3
-
-
-READY = make_policy("mpc")
-
-
-@pytest.fixture
-def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"greedy": "Greedy", "broken": "not_a_policy", "ready": "READY"}
-    points = [
-        EntryPoint(f"pod/{name}", f"{__name__}:{target}", "trimtab.policies")
-        for name, target in names.items()
-    ]
-    monkeypatch.setattr(policies.POLICIES, "_entry_points", lambda: points)
-    monkeypatch.setattr(policies.POLICIES, "_found", None)
-
-
-@pytest.mark.usefixtures("plugged")
-def test_policies_of_other_packages() -> None:
-    assert make_policy("greedy").name == "greedy:1"
-    assert make_policy("greedy:patience=2").name == "greedy:2"
-    assert make_policy("ready").name == "mpc"
-    assert make_policy("ready:utilisation=0.5").name == "ready:utilisation=0.5"
-    assert described("greedy") == "Takes whatever there is."
-    assert tunable_parameters(make_policy("greedy")) == ()
-    with pytest.raises(SettingsError, match=r"'greedy' refuses its settings: .*haste"):
-        make_policy("greedy:haste=2")
-    with pytest.raises(RegistryError, match="'broken' makes int, which has no `name` and `begin`"):
-        make_policy("broken")
