@@ -2,8 +2,9 @@
 
 Time does not depend on what was learned, so the networks here are as drawn; their sizes are those of the
 presets. A decision is everything from the snapshot to the parallelism: features, DS2's suggestion, network,
-as served (the first layer of earlier intervals is kept, for every encoder). The network alone, over a window
-it has not seen before, is shown beside it.
+as served (the first layer of earlier intervals is kept, for every encoder) where something may be done: the
+network of a job that can only hold is not asked. The network alone, over a window it has not seen before, is
+shown beside it.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ def snapshots(length: int) -> list[Snapshot]:
 
 
 def decision_ms(design: Design, seen: list[Snapshot]) -> np.ndarray:
-    """Whole decisions, as served."""
+    """Whole decisions, as served, with the network asked every time."""
     decider = SureDecider(new_network(design, 0), design, graph_of([make_job(JOB)]))
-    return timed(seen, decider.decide)
+    return timed(seen, decider.consider)
 
 
 def network_ms(design: Design, seen: list[Snapshot]) -> np.ndarray:

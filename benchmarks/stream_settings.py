@@ -1,7 +1,8 @@
 """Words that the benchmarks of autoscalers share: who plays which days, and what came of it.
 
 A rule plays every day of a job. Of policies that were trained alike with other seeds, each plays its share of
-the same days: a day is played once by everybody, and every training counts as much as the others.
+the same days: a day is played once by everybody, and every training counts as much as the others. They play
+in one batch, because what five see at once takes hardly longer to prepare than what one sees.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from trimtab.stream_autoscaling.episode import METRICS
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import StreamPolicy
 from trimtab.stream_autoscaling.simulator.simulator import simulate
-from trimtab.stream_autoscaling.sure.policy import SurePolicy, load_policy
+from trimtab.stream_autoscaling.sure.policy import SharedBatch, SurePolicy, load_policy
 from trimtab.stream_autoscaling.workload.jobs import make_job
 
 BUNDLES = ROOT / "benchmarks" / "bundles" / "stream"
@@ -55,12 +56,12 @@ class MeasuredUnit(Unit):
 
     @property
     def days(self) -> list[tuple[str, int]]:
-        """Job and seed of every episode, in the order of `play`."""
-        return [(one.name, seed) for one in self.together for seed in self.seeds]
+        """Job and seed of every episode, in the order of `play`: all jobs of a day before the next day."""
+        return [(one.name, seed) for seed in self.seeds for one in self.together]
 
     def play(self) -> list[list[Any]]:
         suite: Any = self.suite
-        drawn = [suite.draw(one, seed) for one in self.together for seed in self.seeds]
+        drawn = [suite.draw(one, seed) for seed in self.seeds for one in self.together]
         jobs, traces = [job for job, _ in drawn], [trace for _, trace in drawn]
         seeds = [seed for _, seed in self.days]
         return [
@@ -81,6 +82,11 @@ class Contestant:
     @property
     def label(self) -> str:
         return f"{self.name}{self.told}"
+
+    @property
+    def trainings(self) -> int:
+        """How many policies share the days of a job."""
+        return max(len(policies) for policies in self.policies.values())
 
     def shares(self, job: str, seeds: Sequence[int]) -> list[tuple[StreamPolicy, tuple[int, ...]]]:
         """The policies with the days of each: those whose number, divided by theirs, leaves its place."""
@@ -160,21 +166,30 @@ def started_workers() -> Workers:
 
 
 def play(workers: Workers, suite: AutoscalingSuite, contestants: Sequence[Contestant]) -> list[Played]:
-    """Everybody on every job and day; jobs with most vertices first, so that no process waits long."""
+    """Everybody on every job and day; what takes longest first, so that no process waits long."""
     units, owners = [], []
     for alike in of_like_size(suite.scenarios()):
-        for one in contestants:
+        for one in sorted(contestants, key=lambda contestant: -contestant.trainings):
             # Tuned rules have other settings for every job.
             same = all(one.policies[scenario.name] is one.policies[alike[0].name] for scenario in alike)
             for some in [alike] if same else [(scenario,) for scenario in alike]:
-                for policy, seeds in one.shares(some[0].name, suite.test_seeds()):
-                    units.append(MeasuredUnit(suite, some[0], seeds, (policy,), together=some))
-                    owners.append(one.label)
+                units.append(unit_of(suite, some, one))
+                owners.append(one.label)
     found = {}
     for label, unit, (days,) in zip(owners, units, workers.play(units), strict=True):
         for (job, seed), measured in zip(unit.days, days, strict=True):
             found[label, job, seed] = measured
     return [_collected(one, suite, found) for one in contestants]
+
+
+def unit_of(suite: AutoscalingSuite, some: tuple[Scenario, ...], contestant: Contestant) -> MeasuredUnit:
+    """All days of some jobs under one contestant, those of each training one after the other."""
+    shares = contestant.shares(some[0].name, suite.test_seeds())
+    policies: list[Any] = [policy for policy, _ in shares]
+    counts = [len(its) * len(some) for _, its in shares]
+    seeds = tuple(seed for _, its in shares for seed in its)
+    policy = policies[0] if len(policies) == 1 else SharedBatch(policies, counts)
+    return MeasuredUnit(suite, some[0], seeds, (policy,), together=some)
 
 
 def of_like_size(scenarios: Sequence[Scenario]) -> list[tuple[Scenario, ...]]:

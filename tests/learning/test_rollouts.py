@@ -100,3 +100,10 @@ def test_the_time_axis_has_few_lengths() -> None:
     padded = play([Counter(5)], 50, whole_episodes=True)
     assert padded.decisions == 5
     assert not padded.rewards[5:].any()
+
+
+def test_episodes_of_many_blocks_stay_in_order() -> None:
+    rollout = play([Counter(300, 200), Counter(300, name=1)], horizon=300, whole_episodes=True)
+    np.testing.assert_array_equal(rollout.observation["step"], np.arange(300)[:, None].repeat(3, 1))
+    np.testing.assert_array_equal(rollout.observation["name"], [[0, 0, 1]] * 300)
+    assert rollout.decisions == 800

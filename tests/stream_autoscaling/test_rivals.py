@@ -9,7 +9,7 @@ import pytest
 from tests.stream_autoscaling.sure_snapshots import random_view
 
 from trimtab.networks.array_tools import PLAIN
-from trimtab.stream_autoscaling.rivals.astgcn import _chebyshev
+from trimtab.stream_autoscaling.rivals.astgcn import _block, _chebyshev
 from trimtab.stream_autoscaling.rivals.ccrnn import _graphs
 from trimtab.stream_autoscaling.rivals.tvw_rl import _classes
 from trimtab.stream_autoscaling.sure.design import Design
@@ -85,6 +85,16 @@ def test_chebyshev_polynomials_of_a_pair() -> None:
     first, second, third = (one[0] for one in _chebyshev(pair, np))
     assert np.array_equal(first, np.eye(2)) and np.array_equal(second, -np.eye(2)[::-1])
     assert np.array_equal(third, np.eye(2))
+
+
+def test_astgcn_computes_the_newest_moment_alone_as_it_does_all() -> None:
+    design, inputs = replace(DESIGN, history_encoder="astgcn"), inputs_for("astgcn")
+    block = encoder_of("astgcn").new(np.random.default_rng(0), len(FEATURES), design)[0]
+    polynomials = _chebyshev(inputs, np)
+    whole = _block(block, inputs.window, polynomials, inputs, design.history, np)
+    newest = _block(block, inputs.window, polynomials, inputs, 2, np)
+    assert whole.shape[1] == 15 and newest.shape[1] == 2
+    assert newest[:, -1] == pytest.approx(whole[:, -1], abs=1e-6)
 
 
 def test_ccrnn_graphs_are_averages_over_the_vertices_there_are() -> None:

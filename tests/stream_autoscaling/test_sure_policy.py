@@ -13,13 +13,19 @@ import pytest
 from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapshot
 
 from trimtab.core.bundle import Bundle, save_bundle
-from trimtab.core.errors import BundleError
-from trimtab.stream_autoscaling.problem import allowed
+from trimtab.core.errors import ActionError, BundleError
+from trimtab.stream_autoscaling.problem import Graph, Samples, Snapshot, allowed
 from trimtab.stream_autoscaling.sure.actions import decode_action
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.features import FeatureHistory
 from trimtab.stream_autoscaling.sure.network import new_network
-from trimtab.stream_autoscaling.sure.policy import SurePolicy, best_action, load_policy, make_bundle
+from trimtab.stream_autoscaling.sure.policy import (
+    SharedBatch,
+    SurePolicy,
+    best_action,
+    load_policy,
+    make_bundle,
+)
 
 SMALL = Design(
     history=8,
@@ -32,8 +38,8 @@ SMALL = Design(
 )
 
 
-def bundle(design: Design = SMALL) -> Bundle:
-    parameters = new_network(design, 0)
+def bundle(design: Design = SMALL, seed: int = 0) -> Bundle:
+    parameters = new_network(design, seed)
     for head in ("score", "commit"):
         parameters["actor"][head][-1]["weights"] *= 40
     return make_bundle("mine", parameters, design, trained={}, scores={})
@@ -56,6 +62,64 @@ def test_a_bundle_decides_as_its_network_does(tmp_path) -> None:
         assert not wanted[~graph.exists].any()
         changed += int((wanted != snapshot.parallelism).any())
     assert changed > 3
+
+
+def some_rows(snapshot: Snapshot, rows: slice) -> Snapshot:
+    """Some jobs of a snapshot."""
+    parts = {"graph": Graph, "samples": Samples}
+    cut = {name: kind._make(one[rows] for one in getattr(snapshot, name)) for name, kind in parts.items()}
+    return Snapshot._make(
+        cut.get(name, value[rows] if isinstance(value, np.ndarray) else value)
+        for name, value in snapshot._asdict().items()
+    )
+
+
+@pytest.mark.parametrize("name", ["gru", "sampler", "astgcn", "ccrnn"])
+def test_a_network_need_not_be_asked_where_it_can_only_hold(name: str) -> None:
+    """Half of the jobs are being rescaled: whatever the network says, they stay as they are."""
+    policy, random = SurePolicy(bundle(replace(SMALL, history_encoder=name))), np.random.default_rng(2)
+    graph = random_graph(random, [5, 9, 7, 4])
+    quick, asked = policy.begin(graph), policy.begin(graph)
+    free = 0
+    for number in range(1, 13):
+        rescaling = random.random(4) < 0.5
+        snapshot = random_snapshot(random, graph, history=8, seen=number, rescaling=rescaling)
+        considered = asked.consider(snapshot)
+        assert np.array_equal(quick.decide(snapshot), considered.wanted)
+        assert not considered.seen.offer.may_commit[rescaling].any()
+        free += int(considered.seen.offer.may_commit.sum())
+    assert 0 < free < 4 * 12
+
+
+@pytest.mark.parametrize("name", ["gru", "sampler", "deepwave", "dream", "tvw-rl", "astgcn", "ccrnn"])
+def test_policies_that_share_a_batch_decide_as_each_would_alone(name: str) -> None:
+    design, random = replace(SMALL, history_encoder=name), np.random.default_rng(3)
+    policies = [SurePolicy(bundle(design, seed)) for seed in (0, 1)]
+    for policy in policies:
+        always = policy.parameters["actor"]["commit"][-1]
+        always["weights"], always["bias"] = 0 * always["weights"], 1 + 0 * always["bias"]
+    graph, shares = random_graph(random, [9, 5, 9]), [slice(0, 2), slice(2, 3)]
+    together = SharedBatch(policies, [2, 1]).begin(graph)
+    alone = [
+        policy.begin(Graph._make(one[rows] for one in graph))
+        for policy, rows in zip(policies, shares, strict=True)
+    ]
+    changed = 0
+    for number in range(1, 15):
+        snapshot = random_snapshot(random, graph, history=8, seen=number)
+        wanted = together.decide(snapshot)
+        for decider, rows in zip(alone, shares, strict=True):
+            assert np.array_equal(wanted[rows], decider.decide(some_rows(snapshot, rows)))
+        changed += int((wanted != snapshot.parallelism).any())
+    assert changed > 10
+
+
+def test_a_shared_batch_is_for_one_design_and_for_as_many_jobs_as_were_said() -> None:
+    policy = SurePolicy(bundle())
+    with pytest.raises(ActionError, match="policies of different designs in one batch"):
+        SharedBatch([policy, SurePolicy(bundle(replace(SMALL, history_encoder="gru")))], [1, 1])
+    with pytest.raises(ActionError, match="policies for 3 jobs in a batch of 2"):
+        SharedBatch([policy, policy], [1, 2]).begin(random_graph(np.random.default_rng(0), [5, 9]))
 
 
 def test_incomplete_metrics_are_never_answered_with_less() -> None:
@@ -110,7 +174,7 @@ snapshots = [random_snapshot(random, graph, history=60, seen=60) for _ in range(
 took = []
 for snapshot in snapshots:
     began = time.perf_counter()
-    decider.decide(snapshot)
+    decider.consider(snapshot)
     took.append(time.perf_counter() - began)
 print(min(took))
 """

@@ -159,10 +159,12 @@ def target_rates(source_rates: Floats, ratios: Floats) -> Floats:
     rates = np.where(np.isnan(source_rates), 0.0, source_rates)
     edges = ratios != 0
     ratios = np.where(np.isnan(ratios), 0.0, ratios)
+    all_known = not unknown.any()
     for vertex in range(1, rates.shape[1]):
         above = ratios[:, :vertex, vertex]
         rates[:, vertex] += (rates[:, :vertex] * above).sum(1)
-        unknown[:, vertex] |= (unknown[:, :vertex] & edges[:, :vertex, vertex]).any(1)
+        if not all_known:
+            unknown[:, vertex] |= (unknown[:, :vertex] & edges[:, :vertex, vertex]).any(1)
     return np.where(unknown, np.nan, rates)
 
 

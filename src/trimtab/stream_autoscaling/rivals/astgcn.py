@@ -54,18 +54,23 @@ def _encode(parameters: Parameters, inputs: Inputs, design: Design, tools: Tools
     xp = tools.xp
     polynomials = _chebyshev(inputs, xp)
     values = inputs.window
-    for block in parameters:
-        values = _block(block, values, polynomials, inputs, xp)
+    for number, block in enumerate(parameters, start=1):
+        # Of the last block only the newest moment is looked at, and that depends on its neighbours in time.
+        newest = 1 + _WIDTH // 2 if number == len(parameters) else values.shape[1]
+        values = _block(block, values, polynomials, inputs, newest, xp)
         values = values * inputs.exists[:, None, :, None]
     return Encoded(values[:, -1])
 
 
-def _block(block: Parameters, values: Array, polynomials: list[Array], inputs: Inputs, xp: Any) -> Array:
-    """[B, L, V, n] -> [B, L, V, hidden]."""
+def _block(
+    block: Parameters, values: Array, polynomials: list[Array], inputs: Inputs, newest: int, xp: Any
+) -> Array:
+    """[B, L, V, n] -> [B, newest, V, hidden]; where not all moments are asked for, the last one is right."""
     batch, length = values.shape[:2]
     attention = _time_attention(block, values, inputs, xp)
     attended = (attention @ values.reshape(batch, length, -1)).reshape(values.shape)
     among = _vertex_attention(block, attended, inputs, xp)
+    values = values[:, -newest:]
     convolved = xp.zeros((), xp.float32)
     for order, polynomial in zip(block["orders"], polynomials, strict=True):
         convolved = convolved + dense(order, (polynomial * among)[:, None] @ values)

@@ -83,13 +83,16 @@ def _graphs(maps: Parameters, inputs: Inputs, xp: Any) -> list[Array]:
 
 def _convolved(parameters: Parameters, values: Array, graphs: list[Array], xp: Any) -> Array:
     """A convolution per layer, on its own graph and the output of the one before, merged by attention."""
-    outputs = []
+    outputs, scores = [], []
     for layer, graph in zip(parameters["layers"], graphs, strict=True):
         values = graph @ dense(layer, values)
         outputs.append(values)
-    stacked = xp.stack(outputs, axis=-2)
-    weights = softmax((leaky(stacked, xp) @ parameters["attention"])[..., 0], xp)
-    return (stacked * weights[..., None]).sum(-2)
+        scores.append(leaky(values, xp) @ parameters["attention"])
+    weights = softmax(xp.concatenate(scores, axis=-1), xp)
+    merged = outputs[0] * weights[..., :1]
+    for at, output in enumerate(outputs[1:], start=1):
+        merged = merged + output * weights[..., at : at + 1]
+    return merged
 
 
 CCRNN = Encoder(_new, _encode, coupled=True)
