@@ -1,8 +1,7 @@
-"""`trimtab train` from flags to a policy that plays, and trained policies in every other verb."""
+"""`trimtab train` from flags to a policy that plays, and its curves."""
 
 import io
 import json
-import pickle
 import shlex
 import shutil
 import signal
@@ -16,27 +15,20 @@ from tests.quick_compilation import compiling_quickly
 from tests.untrained_bundle import save_untrained
 
 from trimtab import __version__
-from trimtab.benchmark.dag_scheduling.suites import BatchSuite, DecimaSuite
-from trimtab.benchmark.dag_scheduling.wing import scenario_ground
 from trimtab.benchmark.report.training import training_sections, write_training_report
-from trimtab.benchmark.tuned import shipped_tuned_values
 from trimtab.cli import train as train_module
 from trimtab.cli.main import main
-from trimtab.cli.terminal import now
 from trimtab.cli.trainers import trainer_of
-from trimtab.core.bundle import load_bundle, save_bundle
+from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import settings_as_toml
-from trimtab.dag_scheduling import policies
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima import training
-from trimtab.dag_scheduling.decima.compact import compact_bundle, first_numbers
 from trimtab.dag_scheduling.decima.compact_task import PRESETS
 from trimtab.dag_scheduling.decima.task import DecimaSettings, preset_names
-from trimtab.dag_scheduling.policies import described, make_policy
+from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
-from trimtab.dag_scheduling.workload import save_workload
 from trimtab.dag_scheduling.workload.tiny import tiny_workload
 
 SMALLEST = """
@@ -291,276 +283,6 @@ def test_without_jax_one_line_says_what_to_install(
     monkeypatch.setattr(train_module, "find_spec", lambda name: None)
     said = refused("train", "dag")
     assert "training needs jax and optax; in the checkout of trimtab, pip install '.[train]'" in said
-
-
-# --- the other kind: compact schedulers ---------------------------------------------------------------
-
-COMPACT = """
-begin = "shared"
-validation = 2
-workers = 1
-
-[[courses]]
-sequences = 2
-rule = "fair"
-workload = { name = "tiny:three-sizes", jobs = 3 }
-cluster = { executors = 3 }
-
-[training]
-iterations = 2
-pairs = 1
-validate_every = 1
-checkpoint_every = 1
-"""
-
-
-def test_a_compact_scheduler_is_trained_resumed_explained_and_compared(
-    run: Callable, refused: Callable, tmp_path: Path
-) -> None:
-    """A settings file says by its fields which kind is meant, a run by the file it keeps."""
-    (tmp_path / "small.toml").write_text(COMPACT)
-    words = ["train", "dag", "--preset", str(tmp_path / "small.toml"), "--out", "runs/mine"]
-    said = run(*words, "--set", "training.iterations=1").out
-    assert "of its rule's cost on validation workloads, at iteration" in said
-    assert "trimtab compare dag/batch --policies " in said
-    other = refused("train", "dag", "--resume", "runs/mine", "--set", "begin=packed")
-    assert "began with begin = shared and cannot go on with packed" in other
-    assert "already finished" in run("train", "dag", "--resume", "runs/mine").err
-    whole = run(*words[:-1], "runs/whole", "--json").json
-    assert whole["iterations"] == 2 and load_bundle(Path(whole["bundle"])).kind == "decima-compact"
-    told = run("explain", "--policy", "runs/whole", *TINY, "--jobs", "3", "--decision", "2").out
-    assert "Change of the score, and of the logarithm of the job's cap" in told
-    row = run(
-        "compare", "dag/batch", "--policies", "fair,runs/whole", *TINY, "--jobs", "3", "--seeds", "2",
-        "--processes", "1",
-    ).out  # fmt: skip
-    assert "runs/whole" in row
-    listed = run("train", "dag", "--presets").out
-    assert "\ncompact-tpch-stream " in listed and "\ndecima-tpch-batch " in listed
-
-
-@pytest.fixture
-def on_a_file(run: Callable, tmp_path: Path) -> list[str]:
-    """Words that train on a workload file, in the folder where it is."""
-    save_workload(tiny_workload("three-sizes"), tmp_path / "my.workload")
-    (tmp_path / "small.toml").write_text(COMPACT.replace("tiny:three-sizes", "my.workload"))
-    return ["train", "dag", "--preset", str(tmp_path / "small.toml"), "--out", "runs/mine"]
-
-
-def test_a_run_goes_on_only_with_the_file_it_began_with(
-    run: Callable, refused: Callable, on_a_file: list[str], tmp_path: Path
-) -> None:
-    whole = run(*on_a_file, "--json").json["score"]
-    shutil.rmtree("runs/mine")
-    assert run(*on_a_file, "--minutes", "0.000001", "--json").json["iterations"] == 1
-    save_workload(tiny_workload("two-jobs"), tmp_path / "my.workload")
-    changed = f"runs/mine: its file {tmp_path / 'my.workload'} has changed since the run began; put it back"
-    before = (tmp_path / "runs" / "mine" / "metrics.jsonl").read_bytes()
-    assert changed in refused("train", "dag", "--resume", "runs/mine")
-    assert changed in refused("explain", "runs/mine", "--decision", "1")
-    assert (tmp_path / "runs" / "mine" / "metrics.jsonl").read_bytes() == before
-    save_workload(tiny_workload("three-sizes"), tmp_path / "my.workload")
-    assert run("train", "dag", "--resume", "runs/mine", "--json").json["score"] == whole
-
-
-def test_a_run_goes_on_from_another_folder(
-    run: Callable, on_a_file: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = run(*on_a_file, "--json").json["score"]
-    shutil.rmtree("runs/mine")
-    assert run(*on_a_file, "--minutes", "0.000001", "--json").json["iterations"] == 1
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    save_workload(tiny_workload("two-jobs"), Path("my.workload"))  # another one of that name
-    said = run("train", "dag", "--resume", "../runs/mine", "--json").json
-    assert (said["score"], said["finished"]) == (whole, True)
-    assert f"--workload {tmp_path / 'my.workload'}" in said["compare"][0]
-    told = run("explain", "../runs/mine", "--decision", "1", "--json").json
-    assert told["workload"] == str(tmp_path / "my.workload")
-
-
-def test_one_at_a_time_trains_in_a_folder(
-    run: Callable, refused: Callable, on_a_file: list[str], tmp_path: Path
-) -> None:
-    assert run(*on_a_file, "--minutes", "0.000001").code == 0
-    # Refused before anything is said of compiling.
-    with RunFolder.open("runs/mine", clock=now).alone():
-        said = refused("train", "dag", "--resume", "runs/mine")
-        assert "runs/mine: another process is at work in this folder; wait until it has ended" in said
-        assert run("explain", "runs/mine", "--decision", "1").code == 0  # looking is allowed
-
-
-def test_iterations_are_counted_by_their_numbers(run: Callable, on_a_file: list[str], tmp_path: Path) -> None:
-    """Not by lines, of which two that trained at once have left too many."""
-    run(*on_a_file)
-    metrics = tmp_path / "runs" / "mine" / "metrics.jsonl"
-    metrics.write_text(metrics.read_text() * 2)
-    said = run("train", "dag", "--resume", "runs/mine", "--json").json
-    assert (said["iterations"], said["finished"]) == (2, True)
-    assert "<dt>Iterations</dt><dd>2</dd>" in (tmp_path / "runs" / "mine" / "report.html").read_text()
-
-
-@pytest.mark.parametrize("begin", ["", 'begin = "shared"\n'])
-def test_a_file_too_short_is_refused_before_a_folder_is_made(
-    run: Callable, refused: Callable, tmp_path: Path, begin: str
-) -> None:
-    course = '[[courses]]\nworkload = { name = "tiny:two-jobs", jobs = 20, arrivals = "trace" }\n'
-    (tmp_path / "small.toml").write_text(begin + course)
-    said = refused("train", "dag", "--preset", str(tmp_path / "small.toml"), "--out", "runs/mine")
-    assert "its training part has 1 of 2 jobs, an episode needs 20" in said
-    assert not (tmp_path / "runs").exists()
-
-
-COMPACT_STREAM = """
-validation = 1
-workers = 1
-
-[[courses]]
-jobs = ["linear:2"]
-stretches = 1
-hours = 0.5
-trace = { name = "sine" }
-
-[[courses]]
-jobs = ["linear:3"]
-stretches = 1
-hours = 0.5
-trace = { name = "steps" }
-
-[training]
-iterations = 1
-pairs = 1
-validate_every = 1
-checkpoint_every = 1
-"""
-
-
-@pytest.mark.slow
-def test_a_compact_autoscaler_is_trained_explained_and_compared(run: Callable, tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(COMPACT_STREAM)
-    words = ["train", "stream", "--preset", str(tmp_path / "small.toml"), "--out"]
-    said = run(*words, "runs/both").out
-    assert "of its rule's cost on validation days, at iteration 1" in said
-    assert "--job linear:2 " in said and "--job linear:3 " in said
-    own = run(*words, "runs/own", "--job", "linear:4", "--trace", "flat", "--json").json
-    trained = load_bundle(Path(own["bundle"])).manifest["trained"]
-    assert [course["jobs"] for course in trained["courses"]] == [["linear:4"]]
-    assert trained["courses"][0]["trace"]["name"] == "flat"
-    assert "already finished" in run("train", "stream", "--resume", "runs/own").err
-    told = run("explain", "--policy", "runs/own", "--job", "linear:2", "--decision", "40").out
-    assert "It sizes vertices for" in told and "scaled up earlier" in told
-    plain = run("explain", "--policy", "runs/own", "--job", "linear:2", "--decision", "40", "--json").json
-    assert {"aims_at", "limit", "saving", "saved", "influences"} <= set(plain["compact"])
-    row = run(
-        "compare", "stream/jobs", "--policies", "ds2,runs/own", "--baseline", "ds2", "--job", "linear:2",
-        "--trace", "flat", "--seeds", "2", "--processes", "1",
-    ).out  # fmt: skip
-    assert "runs/own" in row
-    listed = run("train", "stream", "--presets").out
-    assert "\nsure-compact " in listed and "\nsure " in listed
-
-
-# --- trained policies by name and by path ------------------------------------------------------------
-
-
-@pytest.fixture
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A trained policy that comes with the package."""
-    folder = save_untrained(tmp_path / "package" / "decima-small")
-    monkeypatch.setattr(policies.POLICIES, "bundles", folder.parent)
-    return folder
-
-
-TINY = ("--workload", "tiny:three-sizes", "--executors", "4")
-
-
-def test_a_shipped_policy_is_known_by_its_name(run: Callable, refused: Callable, shipped: Path) -> None:
-    assert make_policy("decima-small").name == make_policy("dag/decima-small").name == "decima-small"
-    assert described("decima-small") == "Learned (decima): 4 jobs of tiny:three-sizes at once, 4 executors."
-    assert " decima-small " in run("policies").out
-    assert (
-        run("simulate", "dag", "--policy", "decima-small", *TINY, "--json").json["policy"] == "decima-small"
-    )
-    words = [*TINY, "--jobs", "3", "--seeds", "2", "--processes", "1"]
-    assert "decima-small" in run("compare", "dag/batch", "--policies", "fair,decima-small", *words).out
-    tune = refused("tune", "dag", "--policies", "decima-small", *TINY)
-    assert "'decima-small' has nothing to tune" in tune
-    assert "is trained and has no settings; leave out alpha" in refused(
-        "simulate", "dag", "--policy", "decima-small:alpha=1", *TINY
-    )
-
-
-def test_a_policy_may_be_a_path(run: Callable, refused: Callable, tmp_path: Path) -> None:
-    save_untrained(tmp_path / "runs" / "mine" / "bundle")
-    save_untrained(tmp_path / "lone")
-    for text in ("runs/mine", "runs/mine/bundle", "lone", str(tmp_path / "lone")):
-        played = run("simulate", "dag", "--policy", text, *TINY, "--json").json
-        assert played["policy"] == text
-    assert "runs/none: no such folder" in refused("simulate", "dag", "--policy", "runs/none", *TINY)
-    assert "runs: holds no trained policy" in refused("simulate", "dag", "--policy", "runs", *TINY)
-    (tmp_path / "lone" / "manifest.json").write_text("{}")
-    assert "lone" in refused("simulate", "dag", "--policy", "lone", *TINY)
-
-
-def test_loads_are_told_together() -> None:
-    def stream(load: float) -> dict[str, Any]:
-        return {
-            "workload": {"name": "tpch", "jobs": 9, "arrivals": "poisson", "load": load},
-            "cluster": {"executors": 50},
-        }
-
-    told = policies._courses_in_words([stream(0.5), stream(2.0), stream(0.8)])
-    assert told == ["9 jobs of tpch in streams at loads 0.5 to 2, 50 executors"]
-
-
-def test_a_trained_policy_travels_to_another_process(tmp_path: Path) -> None:
-    policy = make_policy(str(save_untrained(tmp_path / "lone")))
-    copy = pickle.loads(pickle.dumps(policy))
-    first = simulate(tiny_workload("three-sizes"), policy, Cluster(executors=3))
-    again = simulate(tiny_workload("three-sizes"), copy, Cluster(executors=3))
-    assert copy.name == policy.name
-    assert (first.completion_ms == again.completion_ms).all()
-
-
-def test_demo_and_suite_take_in_what_is_shipped(
-    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(policies.POLICIES, "bundles", tmp_path / "none")
-    assert DecimaSuite().policies == (
-        "fair",
-        "weighted-fair:tuned",
-        "graphene:tuned",
-        "capped-srpt-local:tuned",
-    )
-    folder = save_untrained(tmp_path / "package" / "decima-tpch-batch")
-    monkeypatch.setattr(policies.POLICIES, "bundles", folder.parent)
-    assert "decima-tpch-batch" in DecimaSuite().policies
-    numbers = first_numbers("shortest", 0)
-    save_bundle(folder.parent / "compact-tpch", compact_bundle("compact", numbers, trained={}, scores={}))
-    words = ["demo", "--workload", "tiny:three-sizes", "--seeds", "2", "--processes", "1", "--json"]
-    played = [row["policy"] for row in run(*words).json["scenarios"][0]["policies"]]
-    assert "compact-tpch" in played
-
-
-def test_the_suite_has_a_batch_and_streams_of_the_same_jobs(run: Callable) -> None:
-    scenarios = DecimaSuite().scenarios()
-    assert [one.name for one in scenarios] == ["batch", "load 0.50", "load 0.70", "load 0.85", "load 0.95"]
-    assert [one.workload.jobs for one in scenarios] == [20, 200, 200, 200, 200]
-    assert [one.workload.load for one in scenarios] == [None, 0.5, 0.7, 0.85, 0.95]
-    fewer = DecimaSuite.model_validate({"workload": {"jobs": 3}, "loads": [0.7]})
-    assert [one.workload.jobs for one in fewer.scenarios()] == [3, 3]
-    assert DecimaSuite.model_validate(fewer.model_dump()) == fewer
-    # The batch and the streams are those of the other suites: values tuned for them are found.
-    assert scenarios[0].workload == BatchSuite().workload
-    known = {entry.key[1] for entry in shipped_tuned_values().entries}
-    assert json.dumps(list(scenario_ground(DecimaSuite(), scenarios[2])), sort_keys=True) in known
-    words = [*TINY, "--jobs", "3", "--seeds", "2", "--processes", "1", "--policies", "fair,fifo", "--json"]
-    assert [s["name"] for s in run("compare", "dag/decima", *words, "--load", "0.7").json["scenarios"]] == [
-        "batch",
-        "load 0.70",
-    ]
-    alone = run("compare", "dag/decima", *words, "--arrivals", "batch").json["scenarios"]
-    assert [scenario["name"] for scenario in alone] == ["batch"]
 
 
 # --- the curves --------------------------------------------------------------------------------------
