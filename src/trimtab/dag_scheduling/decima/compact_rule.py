@@ -190,9 +190,7 @@ def best_stage(snapshot: Snapshot, job: int, left: float, numbers: Numbers) -> i
     for position in range(snapshot.stage_count[job] - 1, -1, -1):
         stage = first + position
         row = snapshot.profile_stage[stage]
-        path[position] = 0.0
-        for place in range(snapshot.child_offset[row], snapshot.child_offset[row + 1]):
-            path[position] = max(path[position], path[snapshot.child[place]])
+        path[position] = longest_below(snapshot, int(row))
         work = stage_work_left(snapshot, stage) / 1000.0
         path[position] += work
         if not snapshot.schedulable[stage]:
@@ -217,6 +215,16 @@ def best_stage(snapshot: Snapshot, job: int, left: float, numbers: Numbers) -> i
     return best
 
 
+def longest_below(snapshot: Snapshot, row: int) -> float:
+    """Of the ways that were found for the children of a stage, which has this row, the longest."""
+    longest = 0.0
+    for place in range(snapshot.child_offset[row], snapshot.child_offset[row + 1]):
+        below = snapshot.scratch[snapshot.child[place]]
+        if below > longest:
+            longest = below
+    return float(longest)
+
+
 def takes_all(snapshot: Snapshot, stage: int, executor_class: int) -> float:
     return 1.0 if snapshot.demand[stage] >= snapshot.free_executors[executor_class] else 0.0
 
@@ -238,12 +246,11 @@ def longest_path_s(snapshot: Snapshot, job: int) -> float:
     for position in range(snapshot.stage_count[job] - 1, -1, -1):
         stage = first + position
         row = snapshot.profile_stage[stage]
-        path[position] = 0.0
-        for place in range(snapshot.child_offset[row], snapshot.child_offset[row + 1]):
-            path[position] = max(path[position], path[snapshot.child[place]])
+        path[position] = longest_below(snapshot, int(row))
         if snapshot.unstarted[stage] + snapshot.running[stage] > 0:
             path[position] += snapshot.task_ms[stage] / 1000.0
-        longest = max(longest, path[position])
+        if path[position] > longest:
+            longest = path[position]
     return longest
 
 
@@ -349,7 +356,7 @@ def weighed(features: tuple[float, ...], numbers: Numbers, start: int) -> float:
     """The sum of all features, each times its number."""
     total = 0.0
     for place in range(len(features)):
-        total += float(numbers[start + place]) * features[place]
+        total += numbers[start + place] * features[place]
     return total
 
 
@@ -361,10 +368,10 @@ def four_weighed(
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     for place in range(count):
         fact = features[place]
-        first += float(numbers[start + place]) * fact
-        second += float(numbers[start + count + place]) * fact
-        third += float(numbers[start + 2 * count + place]) * fact
-        fourth += float(numbers[start + 3 * count + place]) * fact
+        first += numbers[start + place] * fact
+        second += numbers[start + count + place] * fact
+        third += numbers[start + 2 * count + place] * fact
+        fourth += numbers[start + 3 * count + place] * fact
     return first, second, third, fourth
 
 
