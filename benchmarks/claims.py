@@ -42,11 +42,20 @@ def rows_of(claim: Claim, result: Result) -> list[Result]:
     return [row for start in claim.rows for row in result["rows"] if row["name"].startswith(start)]
 
 
+def rounded(value: float) -> str:
+    """Three digits, and one more around 1: there the third decides.
+
+    >>> rounded(0.98123), rounded(1.00421), rounded(1.2345), rounded(5.0)
+    ('0.981', '1.004', '1.23', '5')
+    """
+    return f"{value:.4g}" if 1 <= value < 1.1 else f"{value:.3g}"
+
+
 def number(row: Result) -> str:
     """One measured number with its interval and its bar."""
-    interval = "" if row["low"] is None else f" [{row['low']:.3g}, {row['high']:.3g}]"
+    interval = "" if row["low"] is None else f" [{rounded(row['low'])}, {rounded(row['high'])}]"
     told = row["bar"].removeprefix("none").strip() if row["bar"].startswith("none") else f"(bar {row['bar']})"
-    return f"{row['name']}: **{row['value']:.3g}**{interval} {told}".rstrip()
+    return f"{row['name']}: **{rounded(row['value'])}**{interval} {told}".rstrip()
 
 
 def verdict(rows: Sequence[Result], *, when_missed: str = "missed") -> str:
