@@ -117,9 +117,7 @@ class FullPodSuite(HeldOutSuite):
     """Services whose pods have at least the memory that a full one holds."""
 
     def deployment_of(self, application: Application) -> Deployment:
-        full = application.memory_mib + application.cache_mib
-        full += application.memory_per_request_mib * (application.workers + application.queue)
-        least = FULL_MARGIN * full + application.leak_mib_per_hour * self.hours
+        least = FULL_MARGIN * application.full_mib + application.leak_mib_per_hour * self.hours
         start = max(least, self.deployment.start_memory_mib)
         return self.deployment.model_copy(update={"least_memory_mib": least, "start_memory_mib": start})
 

@@ -107,6 +107,15 @@ class Application(Settings):
         return self.cpu_s / self.cores_per_request + self.io_s
 
     @property
+    def full_mib(self) -> float:
+        """The most memory that a pod holds: all requests it can take in, and a full cache; leaks come on top.
+
+        >>> Application(workers=8, queue=12, memory_per_request_mib=5.0, memory_mib=60.0).full_mib
+        160.0
+        """
+        return self.memory_mib + self.cache_mib + self.memory_per_request_mib * (self.workers + self.queue)
+
+    @property
     def unloaded_p99_s(self) -> float:
         """99th percentile of latency in an idle pod: that of a lognormal with the sum's mean and variance.
 
