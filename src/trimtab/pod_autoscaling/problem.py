@@ -136,7 +136,7 @@ class PodPolicy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def begin(self, services: Services) -> Decider:
+    def begin(self, services: Services, /) -> Decider:
         """Start afresh on these services."""
         ...
 

@@ -109,7 +109,7 @@ class StreamPolicy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def begin(self, graph: Graph) -> Decider:
+    def begin(self, graph: Graph, /) -> Decider:
         """Start afresh on these jobs."""
         ...
 
