@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.decima_settings import PROCESSES, Numbers
 from benchmarks.results import ROOT
+from benchmarks.stream_shared_batch import SharedBatch
 from trimtab.benchmark.playing import Unit, Workers
 from trimtab.benchmark.stream_autoscaling.suites import AutoscalingSuite
 from trimtab.benchmark.suite import Scenario
@@ -29,7 +30,7 @@ from trimtab.stream_autoscaling.episode import METRICS
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import StreamPolicy
 from trimtab.stream_autoscaling.simulator.simulator import simulate
-from trimtab.stream_autoscaling.sure.policy import SharedBatch, SurePolicy, load_policy
+from trimtab.stream_autoscaling.sure.policy import SurePolicy, load_policy
 from trimtab.stream_autoscaling.workload.jobs import make_job
 
 BUNDLES = ROOT / "benchmarks" / "bundles" / "stream"

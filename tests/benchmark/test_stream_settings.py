@@ -2,12 +2,13 @@
 
 import numpy as np
 from benchmarks.stream_settings import play, same_for_all, unit_of
+from benchmarks.stream_shared_batch import SharedBatch
 from tests.stream_autoscaling.test_sure_policy import bundle
 
 from trimtab.benchmark.playing import Workers
 from trimtab.benchmark.stream_autoscaling.suites import JobsSuite
 from trimtab.stream_autoscaling.deployment import Deployment
-from trimtab.stream_autoscaling.sure.policy import SharedBatch, SurePolicy
+from trimtab.stream_autoscaling.sure.policy import SurePolicy
 
 JOBS = ("small-1", "small-2")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.stream_shared_batch import SharedBatch
 from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapshot
 
 from trimtab.core.bundle import Bundle, save_bundle
@@ -20,7 +21,6 @@ from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.features import FeatureHistory
 from trimtab.stream_autoscaling.sure.network import new_network
 from trimtab.stream_autoscaling.sure.policy import (
-    SharedBatch,
     SurePolicy,
     best_action,
     load_policy,

@@ -50,7 +50,7 @@ def _dag_compact() -> Trainer:
     return Trainer(
         wing="dag",
         presets=Families((compact_task.PRESETS, task.PRESETS)),
-        usual_preset="compact-tpch-batch",
+        usual_preset="compact-tpch",
         settings=compact_task.CompactSettings,
         asked_for=COMPACT.asked_for,
         score_name=COMPACT.score,

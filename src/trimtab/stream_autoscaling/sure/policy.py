@@ -6,7 +6,6 @@ whatever it says, so for such jobs it is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.bundle import Bundle, flatten, load_bundle, unflatten
-from trimtab.core.errors import ActionError, BundleError, TrimtabError
+from trimtab.core.errors import BundleError, TrimtabError
 from trimtab.networks.array_tools import PLAIN
 from trimtab.networks.layers import Parameters, dense, leaky
 from trimtab.stream_autoscaling.problem import Graph, Integers, Snapshot
@@ -33,13 +32,14 @@ from trimtab.stream_autoscaling.sure.network import (
 
 __all__ = [
     "Considered",
-    "SharedBatch",
+    "NetworkAtWork",
     "SureDecider",
     "SurePolicy",
     "best_action",
     "likeliest_action",
     "load_policy",
     "make_bundle",
+    "rows_of",
 ]
 
 WING, KIND = "stream_autoscaling", "sure"
@@ -92,7 +92,7 @@ class SureDecider:
     def __init__(self, parameters: Parameters, design: Design, graph: Graph) -> None:
         self._design = design
         self._history = FeatureHistory(graph, design)
-        self._network = _Network(parameters, design, graph)
+        self._network = NetworkAtWork(parameters, design, graph)
 
     def decide(self, snapshot: Snapshot) -> Integers:
         """The likeliest answer of the network, as parallelism."""
@@ -110,47 +110,7 @@ class SureDecider:
         return Considered(seen, found, action, decode_action(action, snapshot, seen.offer, self._design))
 
 
-class SharedBatch:
-    """Several trainings of one design, each for its own jobs of a batch: what they see is prepared once.
-
-    The first `counts[0]` jobs are the first policy's, and so on. Each decides as it would alone.
-    """
-
-    def __init__(self, policies: Sequence[SurePolicy], counts: Sequence[int]) -> None:
-        if any(one.design != policies[0].design for one in policies):
-            raise ActionError("policies of different designs in one batch; give each a batch of its own")
-        self.name = policies[0].name
-        self._policies = tuple(zip(policies, counts, strict=True))
-
-    def begin(self, graph: Graph) -> _SharedDecider:
-        """Start afresh on these jobs, with an empty history."""
-        total = sum(count for _, count in self._policies)
-        if total != len(graph.exists):
-            raise ActionError(f"policies for {total} jobs in a batch of {len(graph.exists)}")
-        return _SharedDecider(self._policies, graph)
-
-
-class _SharedDecider:
-    """Several networks behind one history of features."""
-
-    def __init__(self, policies: Sequence[tuple[SurePolicy, int]], graph: Graph) -> None:
-        self._design = policies[0][0].design
-        self._history = FeatureHistory(graph, self._design)
-        self._networks: list[tuple[slice, _Network]] = []
-        first = 0
-        for policy, count in policies:
-            rows = slice(first, first + count)
-            network = _Network(policy.parameters, self._design, Graph._make(field[rows] for field in graph))
-            self._networks.append((rows, network))
-            first += count
-
-    def decide(self, snapshot: Snapshot) -> Integers:
-        seen = self._history.see(snapshot)
-        actions = [network.action(_rows_of(seen.view, rows)) for rows, network in self._networks]
-        return decode_action(np.concatenate(actions), snapshot, seen.offer, self._design)
-
-
-class _Network:
+class NetworkAtWork:
     """A network at work on some jobs; shown every view once, in order."""
 
     def __init__(self, parameters: Parameters, design: Design, graph: Graph) -> None:
@@ -172,14 +132,14 @@ class _Network:
         action = np.zeros((size, 1 + vertices), np.int32)
         if asked.size:
             those = None if hidden is None else hidden[asked]
-            action[asked] = best_action(self._parameters, _rows_of(view, asked), self._design, those)
+            action[asked] = best_action(self._parameters, rows_of(view, asked), self._design, those)
         return action
 
     def _hidden(self, view: View) -> NDArray[np.float32] | None:
         return None if self._embedded is None else self._embedded.see(view)
 
 
-def _rows_of(view: View, rows: slice | NDArray[np.intp]) -> View:
+def rows_of(view: View, rows: slice | NDArray[np.intp]) -> View:
     """Some jobs of a view."""
     return View._make(field[rows] for field in view)
 
