@@ -23,7 +23,15 @@ from trimtab.learning.settings import BaselineName, TrainingSettings
 
 AGENT = linear_agent(features=3, actions=2)
 judge = jax.jit(jax.vmap(AGENT.judge, in_axes=(None, 0, 0)))
-NAMES: tuple[BaselineName, ...] = ("critic", "none", "state_value", "same_sequence", "multi_value", "meta")
+NAMES: tuple[BaselineName, ...] = (
+    "critic",
+    "none",
+    "state_value",
+    "same_sequence",
+    "same_sequence_value",
+    "multi_value",
+    "meta",
+)
 # The first decision is made in state 0, the second in state 1 or 2, depending on the first action.
 REWARDS = np.array([[[3.0, -1.0], [0.5, 2.0]], [[0.0, 4.0], [-2.0, 1.0]]], np.float32)
 SECONDS = np.array([1.0, 3.0], np.float32)
@@ -98,7 +106,7 @@ def test_a_baseline_that_knows_the_decision_would_be_caught() -> None:
     assert float(jnp.abs(bend(rollout, own_return)).max()) > 0.1
 
 
-@pytest.mark.parametrize("name", ["same_sequence", "meta"])
+@pytest.mark.parametrize("name", ["same_sequence", "same_sequence_value", "meta"])
 def test_the_neighbours_are_really_looked_at(name: BaselineName) -> None:
     """Where only the neighbour's rewards change, the expectation changes, and the own one's do not count."""
     rollout = every_pair()
@@ -155,6 +163,31 @@ def test_value_networks_learn_what_usually_follows(name: BaselineName) -> None:
     assert float(jnp.square(second.advantages).mean()) == pytest.approx(6.25, abs=0.01)
 
 
+def test_beside_other_rollouts_a_network_learns_what_the_own_state_is_worth() -> None:
+    """State 1 is worth 10 more than state 2, and each workload has its own luck, the same for both rollouts.
+
+    The others of the workload know the luck and not the state; the network knows the state and not the
+    luck. Together they leave nothing unexplained where nothing is left to decide; what the first decision
+    was worth stays its own.
+    """
+    rollout = every_pair()
+    first = np.asarray(rollout.action)[0, :, 0]
+    luck = np.repeat(np.random.default_rng(0).normal(0, 20, 16), 2)
+    rewards = np.stack([np.zeros(32), np.where(first == 0, 10.0, 0.0) + luck]).astype(np.float32)
+    rollout = rollout._replace(rewards=rewards, elapsed_s=np.ones((2, 32), np.float32))
+    settings = TrainingSettings(
+        baseline="same_sequence_value", reset_every=1, baseline_learning_rate=0.02, baseline_steps=300
+    )
+    baseline = make_baseline(AGENT, settings, {"features": jnp.zeros((1, 3))}, rollouts=2)
+    credit_of = jax.jit(baseline.credit)
+    blind, state, _ = credit_of(jax.jit(baseline.init)(jax.random.PRNGKey(0)), parameters(), rollout)
+    learned, _, _ = credit_of(state, parameters(), rollout)
+    differs = first != first.reshape(16, 2)[:, ::-1].ravel()
+    own = np.where(differs, np.where(first == 0, 10.0, -10.0), 0.0)
+    np.testing.assert_allclose(blind.advantages, [own, own], atol=1e-4)
+    np.testing.assert_allclose(learned.advantages, [own, 0 * own], atol=0.3)
+
+
 def test_only_networks_of_played_workloads_learn() -> None:
     settings = TrainingSettings(baseline="multi_value", reset_every=1, sequences=3)
     rollout = every_pair()
@@ -174,6 +207,8 @@ def test_only_networks_of_played_workloads_learn() -> None:
     ("name", "rollouts", "agent", "observation", "said"),
     [
         ("same_sequence", 1, AGENT, {}, "at least 2 rollouts"),
+        ("same_sequence_value", 1, AGENT, {}, "at least 2 rollouts"),
+        ("same_sequence_value", 2, AGENT._replace(summary=None), {}, "offers a summary"),
         ("meta", 3, AGENT, {}, "3 is odd"),
         ("meta", 2, AGENT._replace(summary=None), {}, "offers a summary"),
         ("multi_value", 1, AGENT, {}, "name their workload"),

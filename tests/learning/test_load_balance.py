@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.decima_variance import (
     NONE,
+    OURS,
     SAME,
     STATE,
     Moments,
@@ -127,11 +128,12 @@ def test_knowing_the_input_takes_most_of_the_noise_out_of_the_gradient() -> None
 
     Means are ruled by a few giant jobs (single seeds gave 0.07 to 0.24), the median is not (0.01 to 0.02).
     """
-    sizes = Sizes(sequences=64, rollouts=8, jobs=100, fit_sequences=512, fit_epochs=4, rounds=6)
+    sizes = Sizes(sequences=64, rollouts=8, jobs=100, fit_episodes=512, fit_epochs=4, rounds=6)
     found = []
     for seed in range(3):
         trained = policies(TWO_SERVERS, seed, sizes)["trained"]
         found.append(measure(TWO_SERVERS, seed, trained, sizes))
     assert typical_ratio(found).value < 0.1
     assert ratio_of(found, Moments.of_rollout, SAME, STATE).value < 0.5
+    assert ratio_of(found, Moments.of_rollout, OURS, SAME).value < 1
     assert ratio_of(found, Moments.of_rollout, STATE, NONE).value < 1

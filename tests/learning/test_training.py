@@ -89,7 +89,13 @@ WHOLE = {**QUICK.model_dump(), "reset_every": 1, "minibatches": 2, "baseline_lea
 
 @pytest.mark.parametrize(
     ("algorithm", "baseline"),
-    [("reinforce", "critic"), ("reinforce", "same_sequence"), ("ppo", "multi_value"), ("ppo", "meta")],
+    [
+        ("reinforce", "critic"),
+        ("reinforce", "same_sequence"),
+        ("reinforce", "same_sequence_value"),
+        ("ppo", "multi_value"),
+        ("ppo", "meta"),
+    ],
 )
 def test_whole_episodes_teach_what_is_paid_at_the_end(algorithm: str, baseline: str, tmp_path: Path) -> None:
     """Luck of up to a mark and a half either way hides which of five answers was right."""

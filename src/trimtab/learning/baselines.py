@@ -4,13 +4,14 @@ In a system that is driven from outside (jobs arrive, requests come), most of wh
 decision is the work of the input, not of the decision. Any baseline that knows the state and the
 whole input, but not the decision, leaves the policy gradient where it points, because the decision
 cannot influence the input; one that knows the input takes its noise out (Mao et al., "Variance
-reduction for reinforcement learning in input-driven environments", ICLR 2019). Six kinds, beside
+reduction for reinforcement learning in input-driven environments", ICLR 2019). Seven kinds, beside
 none at all:
 
 - ``critic``: the agent's own value head, with generalised advantage estimation;
 - ``foreseen``: none here, because the environment's rewards are already measured against a foresight;
 - ``state_value``: a separate value network, blind to the input like the critic;
 - ``same_sequence``: the mean return of the other rollouts of the same workload at the same time;
+- ``same_sequence_value``: that, and a value network for how this rollout's state differs from theirs;
 - ``multi_value``: one value network for each of a fixed number of workloads;
 - ``meta``: one value network that adapts to a workload by a gradient step on half its rollouts.
 

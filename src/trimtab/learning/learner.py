@@ -34,6 +34,7 @@ from trimtab.learning.settings import BaselineName, Schedule, TrainingSettings
 from trimtab.learning.value_networks import (
     meta_baseline,
     multi_value_baseline,
+    same_sequence_value_baseline,
     state_value_baseline,
     summary_size,
 )
@@ -117,13 +118,15 @@ def make_baseline(
     features = summary_size(agent, observation)
     if name == "state_value":
         return state_value_baseline(agent, settings, features=features)
+    if name == "same_sequence_value":
+        return same_sequence_value_baseline(agent, settings, rollouts=rollouts, features=features)
     if name == "multi_value":
         return multi_value_baseline(agent, settings, features=features)
     return meta_baseline(agent, settings, rollouts=rollouts, features=features)
 
 
 def _refuse_baseline(name: BaselineName, agent: Agent, observation: Mapping[str, Any], rollouts: int) -> None:
-    if name in ("same_sequence", "meta") and rollouts < 2:
+    if name in ("same_sequence", "same_sequence_value", "meta") and rollouts < 2:
         raise SettingsError(
             f"baseline = {name} compares rollouts of one workload, and every workload is played once; "
             "give the task at least 2 rollouts each"
@@ -133,7 +136,7 @@ def _refuse_baseline(name: BaselineName, agent: Agent, observation: Mapping[str,
             f"baseline = meta learns from one half of the rollouts for the other, and {rollouts} is odd; "
             "give the task an even number of rollouts"
         )
-    if name in ("state_value", "multi_value", "meta") and agent.summary is None:
+    if name in ("state_value", "same_sequence_value", "multi_value", "meta") and agent.summary is None:
         raise SettingsError(
             f"baseline = {name} needs an agent that offers a summary of its observations; choose another"
         )

@@ -10,7 +10,14 @@ from trimtab.core.settings import Field, Settings, model_validator
 __all__ = ["BaselineName", "Schedule", "TrainingSettings", "check_lessons_from"]
 
 BaselineName: TypeAlias = Literal[
-    "critic", "foreseen", "none", "state_value", "same_sequence", "multi_value", "meta"
+    "critic",
+    "foreseen",
+    "none",
+    "state_value",
+    "same_sequence",
+    "same_sequence_value",
+    "multi_value",
+    "meta",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Baselines with value networks of their own: blind to the input, one per workload, or adapting.
+"""Baselines with value networks of their own: blind to the input, beside others, one per workload, adapting.
 
 The networks are small and look at what the agent offers as a `summary`, with the time since the
 episode began appended: without it, nothing would tell how much of a workload is still to come.
@@ -13,12 +13,18 @@ import optax
 
 from trimtab.learning.advantages import Credit
 from trimtab.learning.agent import Agent, Observation, Parameters
-from trimtab.learning.baselines import Baseline, decision_times, whole_returns
+from trimtab.learning.baselines import Baseline, decision_times, others_at_same_time, whole_returns
 from trimtab.learning.passes import Metrics, flat_rows, make_optimiser, weighted_mean
 from trimtab.learning.rollouts import Rollout
 from trimtab.learning.settings import TrainingSettings
 
-__all__ = ["meta_baseline", "multi_value_baseline", "state_value_baseline", "summary_size"]
+__all__ = [
+    "meta_baseline",
+    "multi_value_baseline",
+    "same_sequence_value_baseline",
+    "state_value_baseline",
+    "summary_size",
+]
 
 _WIDTH = 32
 _LONGEST_GRADIENT = 10.0
@@ -35,10 +41,11 @@ class _Known(NamedTuple):
 
     returns: jax.Array
     weight: jax.Array
+    times: jax.Array
     sequence: jax.Array
 
 
-# What the three kinds differ in: from networks and features [time, envs, k] to values [time, envs].
+# What the kinds differ in: from networks and features [time, envs, k] to values [time, envs].
 _Foretell: TypeAlias = Callable[[Any, jax.Array, _Known], jax.Array]
 
 
@@ -47,6 +54,23 @@ def state_value_baseline(agent: Agent, settings: TrainingSettings, *, features: 
 
     def foretell(network: Any, seen: jax.Array, known: _Known) -> jax.Array:
         return _value(network, seen)
+
+    return _networks(agent, settings, lambda key: _drawn(key, features), foretell)
+
+
+def same_sequence_value_baseline(
+    agent: Agent, settings: TrainingSettings, *, rollouts: int, features: int
+) -> Baseline:
+    """What the other rollouts of the workload came to, corrected by how this one's state differs from theirs.
+
+    The others tell what the input does, the network what the decisions so far have done: it learns only
+    from differences between rollouts of one workload, in which the input's noise is not there. On its own
+    (`same_sequence`) the first says nothing about a rollout that has fallen behind.
+    """
+
+    def foretell(network: Any, seen: jax.Array, known: _Known) -> jax.Array:
+        value = _value(network, seen)
+        return value + others_at_same_time(known.returns - value, known.times, known.weight > 0, rollouts)
 
     return _networks(agent, settings, lambda key: _drawn(key, features), foretell)
 
@@ -117,6 +141,7 @@ def _networks(
         known = _Known(
             whole_returns(rollout, settings.discount_time_s),
             jnp.asarray(rollout.valid, jnp.float32),
+            times,
             rollout.observation.get("sequence", jnp.zeros_like(times, jnp.int32))[0],
         )
         told = foretell(state.networks, seen, known)
