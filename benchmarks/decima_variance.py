@@ -220,7 +220,7 @@ def fitted_value(
 
 
 def _compared(values: Any) -> Any:
-    """Of [moments, rollouts, ...]: how each differs from the mean of its rollouts; one alone stays as it is."""
+    """Of [moments, rollouts, ...]: how each differs from its rollouts' mean; one alone stays as it is."""
     return values - values.mean(axis=1, keepdims=True) if values.shape[1] > 1 else values
 
 
