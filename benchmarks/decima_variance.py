@@ -355,13 +355,13 @@ def rows_of_all(found: Mapping[tuple[Any, int], Mapping[str, Found]], sizes: Siz
     judged = {seed: one["half trained"] for (rates, seed), one in found.items() if rates == TWO_SERVERS}
     where = "state-value, two servers, half trained: one rollout"
     rows += [
-        reported(f"{told} / {where}, seed {seed}", ratio_of([one], Moments.of_rollout, name))
+        reported(f"seed {seed}: {told} / {where}", ratio_of([one], Moments.of_rollout, name))
         for told, name in (("same-sequence", SAME), ("same-sequence with the state", OURS))
         for seed, one in judged.items()
     ]
     fresh = [one for seed, one in judged.items() if seed >= SEEN]
     if fresh:
-        told = f"same-sequence with the state / {where}, seeds from {SEEN}"
+        told = f"seeds from {SEEN}: same-sequence with the state / {where}"
         rows.append(reported(told, ratio_of(fresh, Moments.of_rollout, OURS)))
     ratio = ratio_of(list(judged.values()), Moments.of_rollout, OURS)
     name = (

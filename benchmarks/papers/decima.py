@@ -171,7 +171,8 @@ CLAIMS = (
         "50x lower on two-server load balancing",
         "decima-variance",
         (
-            "same-sequence baseline",
+            "same-sequence baseline with the state",
+            "same-sequence / state-value, two servers, half trained: one rollout",
             "same-sequence / state-value, two servers, random: one rollout",
             "same-sequence / state-value, two servers, trained: one rollout",
             "same-sequence / state-value, ten servers, trained: one rollout",
