@@ -66,6 +66,9 @@ train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (ha
 train-pod-rivals: $(VENV)/.dev-ready  ## Practise with the learned rivals of services (ARGS="simppo adrl": only these).
 	$(BIN)/python -m trimtab.pod_autoscaling.rivals.practice $(ARGS)
 
+train-pod-ablations: $(VENV)/.dev-ready  ## Train what bench-pod-ablations compares (an hour on one core; ARGS="--variants none").
+	$(BIN)/python -m benchmarks.pod_ablation_training $(ARGS)
+
 train-das: $(VENV)/.dev-ready  ## Train the compact schedulers of training jobs (hours on two cores; ARGS="--minutes 30").
 	for preset in das-gang das; do \
 		$(BIN)/trimtab train gpu --preset $$preset --out runs/$$preset $(ARGS) || exit 1; done

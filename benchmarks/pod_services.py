@@ -75,7 +75,10 @@ def _points(count: int) -> Numbers:
 
 
 class Measures(NamedTuple):
-    """What one episode came to; `late` and `finished` are requests, `late_kills` those after an hour."""
+    """What one episode came to; `late` and `finished` are requests, `late_kills` those after an hour.
+
+    `share_used` is the part of `reward` that utilisation has: the mean share of CPU and of memory in use.
+    """
 
     core_hours: float
     late: float
@@ -88,6 +91,7 @@ class Measures(NamedTuple):
     kills: float
     late_kills: float
     reward: float
+    share_used: float
 
 
 def measured(episode: Episode, from_s: float) -> Measures:
@@ -95,6 +99,8 @@ def measured(episode: Episode, from_s: float) -> Measures:
     begins_s = episode.interval_s * np.arange(len(episode.arrived))
     span, settled = begins_s >= from_s, begins_s >= FIRST_HOUR_S
     late, finished = episode.late[span].sum(), episode.finished[span].sum()
+    cpu = episode.cores_used / np.maximum(episode.cores_held, 1e-12)
+    memory = episode.memory_used / np.maximum(episode.memory_held, 1e-12)
     return Measures(
         core_hours=float(24 * episode.cores_held[span].mean()),
         late=float(late),
@@ -107,6 +113,7 @@ def measured(episode: Episode, from_s: float) -> Measures:
         kills=float(episode.kills[span].sum()),
         late_kills=float(episode.kills[settled].sum()),
         reward=float(episode.rewards_aware[span].mean()),
+        share_used=float(((cpu + memory) / 2)[span].mean()),
     )
 
 

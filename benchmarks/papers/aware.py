@@ -49,6 +49,34 @@ CLAIMS = (
         ("meta: R2 of", "meta: AUC"),
     ),
     Claim(
+        "Component: the encoder of contexts, and its mistake in the released code: a recurrence over "
+        "features and not over time (intervals are over applications, of three trainings each)",
+        "no number",
+        "pod-ablations",
+        ("encoder gru less", "encoder bidirectional less", "encoder features less"),
+    ),
+    Claim(
+        "Sensitivity to the weight of utilisation in the reward (no number in the paper; 0.3 in the released "
+        "code)",
+        "no number",
+        "pod-ablations",
+        (
+            "weight 0.1: best policy less",
+            "weight 0.1: deviation",
+            "weight 0.1: pairs",
+            "weight 0.3: best policy less",
+            "weight 0.3: deviation",
+            "weight 0.5: best policy less",
+            "weight 0.5: deviation",
+            "weight 0.5: pairs",
+            "trained with weight 0.1: late",
+            "trained with weight 0.3: late",
+            "trained with weight 0.5: late",
+            "trained with weight 0.1 / with",
+            "trained with weight 0.5 / with",
+        ),
+    ),
+    Claim(
         "Bootstrapping: fewer violations than learning online from nothing",
         "16.9x",
         "pod-bootstrap",

@@ -54,7 +54,7 @@ def played(
     name: str, *, cores: float = 4.0, late: float = 10.0, memory: float = 0.8, count: int = 10
 ) -> Played:
     """So many workloads of a thousand requests each that are all alike."""
-    one = Measures(24 * cores, late, 1000, late / 1000, memory, 1.0, memory, 1.0, 0, 0, 0.8)
+    one = Measures(24 * cores, late, 1000, late / 1000, memory, 1.0, memory, 1.0, 0, 0, 0.8, 0.5)
     return Played(name, {field: np.full(count, value) for field, value in one._asdict().items()})
 
 
