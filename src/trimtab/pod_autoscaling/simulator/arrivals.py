@@ -8,12 +8,12 @@ import numpy as np
 
 from trimtab.pod_autoscaling.simulator import totals
 from trimtab.pod_autoscaling.simulator.comings import kill, next_due
-from trimtab.pod_autoscaling.simulator.compiling import jit, merged
+from trimtab.pod_autoscaling.simulator.compiling import inlined, jit, merged
 from trimtab.pod_autoscaling.simulator.draws import count_in, draw_exponential, draw_gamma
 from trimtab.pod_autoscaling.simulator.rows import settle, working_set
 from trimtab.pod_autoscaling.simulator.serving import UNREACHED, admit, fail, live_until
 from trimtab.pod_autoscaling.simulator.settings import RANDOM, ROUND_ROBIN
-from trimtab.pod_autoscaling.simulator.state import Record, State
+from trimtab.pod_autoscaling.simulator.state import EXPONENT, Record, State
 
 __all__ = ["arrive", "begin_second"]
 
@@ -46,10 +46,23 @@ def begin_second(s: State, d: Record) -> None:
         run["exponent"] = 0.0
 
 
+@inlined
+def exponent_of(s: State, number: int) -> float:
+    """The unit exponential before this arrival: drawn once where it is kept."""
+    kept = number < len(s.drawn)
+    exponent = s.drawn[number, EXPONENT] if kept else 0.0
+    if exponent == 0.0:
+        exponent = draw_exponential(count_in(s.run[0]["arrival_luck"], number))
+        if kept:
+            s.drawn[number, EXPONENT] = exponent
+    return exponent
+
+
 @merged
-def plan_arrival(run: Record, at_s: float) -> None:
+def plan_arrival(s: State, at_s: float) -> None:
     """The one after the arrival at `at_s`; `arrived` is its number."""
-    exponent = draw_exponential(count_in(run["arrival_luck"], run["arrived"]))
+    run = s.run[0]
+    exponent = exponent_of(s, run["arrived"])
     next_s, end_s = at_s + exponent / run["rate"], run["second"] + 1.0
     if next_s < end_s:
         run["next_arrival_s"] = next_s
@@ -100,7 +113,7 @@ def arrive(s: State, d: Record) -> None:
             run["memory_peak"] = max(run["memory_peak"], min(used, pod["memory"]))
             if used > pod["memory"]:
                 run_out(s, d, row, at_s)
-    plan_arrival(run, at_s)
+    plan_arrival(s, at_s)
 
 
 @jit

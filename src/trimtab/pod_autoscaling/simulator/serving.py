@@ -16,7 +16,7 @@ import numpy as np
 
 from trimtab.pod_autoscaling.simulator import totals
 from trimtab.pod_autoscaling.simulator.compiling import inlined, jit, merged
-from trimtab.pod_autoscaling.simulator.draws import count_in, draw_lognormal
+from trimtab.pod_autoscaling.simulator.draws import count_in, draw_normal
 from trimtab.pod_autoscaling.simulator.heaps import popped, pushed
 from trimtab.pod_autoscaling.simulator.rows import remove
 from trimtab.pod_autoscaling.simulator.state import BINS, ENDING, METRICS, NONE, TRUTH, Record, State
@@ -143,6 +143,21 @@ def begin_period(s: State, d: Record, pod: Record, period: int) -> None:
     s.totals[totals.ACTIVE] += 1.0
 
 
+@inlined
+def lognormal_of(s: State, request: Record, what: int, median: float, spread: float) -> float:
+    """A number of a request that chance decides, the same under every policy: drawn once where it is kept."""
+    if spread == 0.0:
+        return median
+    number = request["number"]
+    kept = number < len(s.drawn)
+    factor = s.drawn[number, what] if kept else 0.0
+    if factor == 0.0:
+        factor = math.exp(spread * draw_normal(count_in(request["luck"], what)))
+        if kept:
+            s.drawn[number, what] = factor
+    return median * factor
+
+
 @merged
 def leave_cpu(s: State, pod: Record) -> int:
     """The first on the CPU has done this segment's work. It waits for something outside, or is returned."""
@@ -155,8 +170,9 @@ def leave_cpu(s: State, pod: Record) -> int:
     median_s = s.segments[segment, 2] * s.run[0]["io_factor"]
     if median_s <= 0.0:
         return slot
-    luck = count_in(request["luck"], 2 * segment + 1)
-    request["key"] = pod["now_s"] + draw_lognormal(luck, median_s, s.segments[segment, 3])
+    request["key"] = pod["now_s"] + lognormal_of(
+        s, request, 2 * segment + 1, median_s, s.segments[segment, 3]
+    )
     request["place"] = OUTSIDE
     pod["io_top"] = pushed(s.requests, pod["io_top"], slot)
     return NONE
@@ -167,8 +183,8 @@ def enter_cpu(s: State, d: Record, pod: Record, slot: int) -> None:
     """Begin the work of the request's segment; the pod's clock stands at this moment."""
     request = s.requests[slot]
     segment = request["segment"]
-    luck = count_in(request["luck"], 2 * segment)
-    work_s = draw_lognormal(luck, s.segments[segment, 0] * s.run[0]["cpu_factor"], s.segments[segment, 1])
+    median_s = s.segments[segment, 0] * s.run[0]["cpu_factor"]
+    work_s = lognormal_of(s, request, 2 * segment, median_s, s.segments[segment, 1])
     if pod["active"] == 0:
         pod["clock"] = 0.0
         if d["quota"] and pod["now_s"] >= pod["period_end_s"]:
