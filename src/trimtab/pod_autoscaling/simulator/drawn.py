@@ -61,9 +61,8 @@ class Drawn:
 
     def only(self, places: Sequence[int]) -> Drawn:
         """A copy of what is known of some of the episodes."""
-        chosen = list(places)
-        applications, seeds = (tuple(many[at] for at in chosen) for many in (self.applications, self.seeds))
-        return Drawn(applications, seeds, self.values[chosen])
+        applications = tuple(self.applications[at] for at in places)
+        return Drawn(applications, tuple(self.seeds[at] for at in places), self.values[list(places)])
 
     def check(self, applications: Sequence[Application], seeds: Integers) -> None:
         """Refuse to be used for other episodes than these: their luck is another."""

@@ -208,7 +208,8 @@ class Simulator:
 
         Returns the snapshot after it, the rewards and which traces are now over.
         """
-        known = (self._history[:, self._newest, :2, -1] > 0).all(1)
+        newest = self._history[:, self._newest, :, -1]
+        known = (newest[:, 0] > 0) & (newest[:, 1] > 0)
         done = let_through(self.services, self._size(), known, np.asarray(wanted, np.float64))
         over = self.ended
         run = self._run
