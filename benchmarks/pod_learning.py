@@ -36,7 +36,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -102,7 +102,12 @@ USUAL = {"target": 70.0, "cpu": 1.0}
 
 
 class RivalSuite(HeldOutSuite):
-    """Every second service, in the hours that it has among all: six who learn while they play take long."""
+    """Every second service, in the hours that it has among all: six who learn while they play take long.
+
+    Each pair is played by itself: a rival's luck depends on its place among the services that it runs.
+    """
+
+    episodes_together: ClassVar[int] = 1
 
     def scenarios(self) -> tuple[Scenario, ...]:
         chosen = held_out_services()[::2]

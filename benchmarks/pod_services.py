@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.decima_settings import PROCESSES, Numbers
-from trimtab.benchmark.playing import Unit, Workers
+from trimtab.benchmark.playing import Workers
 from trimtab.benchmark.pod_autoscaling.suites import Ground, ServiceSuite, first_size
 from trimtab.benchmark.suite import FIRST_TEST_SEED, Scenario
 from trimtab.core.settings import Field
@@ -33,9 +33,11 @@ from trimtab.pod_autoscaling.episode import Episode
 from trimtab.pod_autoscaling.heuristics.oracle import Oracle
 from trimtab.pod_autoscaling.heuristics.rule import Rule
 from trimtab.pod_autoscaling.problem import PodPolicy
+from trimtab.pod_autoscaling.simulator.drawn import Drawn
 from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import TraceSettings, mean_rate_of
+from trimtab.rates.traces import RateTrace
 
 SERVICES = 8
 TRAFFIC = ("diurnal", "noisy", "bursty", "azure-like", "twitter-like")
@@ -117,10 +119,21 @@ def measured(episode: Episode, from_s: float) -> Measures:
     )
 
 
+class Stretch(NamedTuple):
+    """One workload: a service, and hours of its traffic."""
+
+    scenario: Scenario
+    seed: int
+    application: Application
+    trace: RateTrace
+
+
 class HeldOutSuite(ServiceSuite):
     """Services that nothing was trained or tuned on, each with every kind of traffic."""
 
     seeds_together: ClassVar[int] = SEEDS_PER_WORKLOAD
+    # A decision for 15 services costs little more than one for five; the draws of 15 episodes take 0.5 GiB.
+    episodes_together: ClassVar[int] = 15
 
     hours: float = Field(default=HOURS, gt=0, le=24, description="Length of an episode.")
     seeds: int = Field(default=5, ge=1, le=SEEDS_PER_WORKLOAD, description="Episodes of each pair.")
@@ -150,32 +163,41 @@ class HeldOutSuite(ServiceSuite):
         """The same for every service."""
         return self.deployment
 
+    def stretches(self, scenario: Scenario, seeds: Sequence[int]) -> list[Stretch]:
+        """What is played under these seeds."""
+        return [Stretch(scenario, seed, *self.draw(scenario, seed)) for seed in seeds]
+
     def play(
         self, scenario: Scenario, seeds: Sequence[int], policies: Sequence[Any], *, record: bool = False
     ) -> list[list[Episode]]:
         """Whole episodes, by policy and seed."""
-        drawn = [self.draw(scenario, seed) for seed in seeds]
-        applications, traces = [one for one, _ in drawn], [trace for _, trace in drawn]
-        drifts = [self.drift] * len(seeds)
-        settings = self.arriving(scenario, seeds[0])
-        episodes: list[list[Episode]] = []
-        for policy in policies:
-            deployment = self.deployment_of(applications[0]).model_copy(
-                update={"start_cpu": pod_cores(policy)}
+        stretches = self.stretches(scenario, seeds)
+        drawn = room_for(stretches)
+        return [self.play_together(stretches, policy, drawn) for policy in policies]
+
+    def play_together(self, stretches: Sequence[Stretch], policy: Any, drawn: Drawn) -> list[Episode]:
+        """Whole episodes of one service, side by side."""
+        applications = [one.application for one in stretches]
+        deployment = self.deployment_of(applications[0]).model_copy(update={"start_cpu": pod_cores(policy)})
+        first = [
+            first_size(
+                one.application,
+                self.arriving(one.scenario, one.seed),
+                deployment,
+                factor=self.start_factor,
             )
-            first = [first_size(one, settings, deployment, factor=self.start_factor) for one in applications]
-            episodes.append(
-                simulate_batch(
-                    policy,
-                    applications,
-                    traces,
-                    deployment,
-                    seeds=seeds,
-                    drifts=drifts,
-                    sizes=np.stack(first),
-                )
-            )
-        return episodes
+            for one in stretches
+        ]
+        return simulate_batch(
+            policy,
+            applications,
+            [one.trace for one in stretches],
+            deployment,
+            seeds=[one.seed for one in stretches],
+            drifts=[self.drift] * len(stretches),
+            sizes=np.stack(first),
+            drawn=drawn,
+        )
 
 
 def pod_cores(policy: PodPolicy) -> float:
@@ -196,12 +218,77 @@ def pod_cores(policy: PodPolicy) -> float:
 
 
 @dataclass(frozen=True)
-class ServiceUnit(Unit):
-    """A unit that leaves its episodes where they were played, and hands over what they came to."""
+class Pair:
+    """A service and its traffic: the seeds that are played, and the policies that play them."""
 
-    def play(self) -> list[list[Measures]]:
-        from_s = getattr(self.suite, "from_s", 0.0)
-        return [[measured(one, from_s) for one in episodes] for episodes in super().play()]
+    scenario: Scenario
+    seeds: tuple[int, ...]
+    policies: tuple[PodPolicy, ...]
+
+
+@dataclass(frozen=True)
+class ServiceUnit:
+    """Pairs of one service, which share their decisions' cost in numpy, their deployment and their luck's.
+
+    Episodes stay where they were played; what they came to is handed over. A policy that two contestants
+    have for a pair, such as a tuned one that is the usual one, plays it once.
+    """
+
+    suite: HeldOutSuite
+    pairs: tuple[Pair, ...]
+
+    @property
+    def policies(self) -> tuple[PodPolicy, ...]:
+        return tuple(policy for pair in self.pairs for policy in pair.policies)
+
+    @property
+    def episodes(self) -> int:
+        return sum(len(pair.seeds) * len(pair.policies) for pair in self.pairs)
+
+    def play(self) -> list[list[list[Measures]]]:
+        """Measures by pair, policy and seed."""
+        by_pair = [self.suite.stretches(pair.scenario, pair.seeds) for pair in self.pairs]
+        drawn = room_for([one for stretches in by_pair for one in stretches])
+        played = [
+            (policy, dict(zip(places, self._measures(policy, places, by_pair, drawn), strict=True)))
+            for policy, places in self.plays()
+        ]
+        return [
+            [next(found[at] for one, found in played if one == policy) for policy in pair.policies]
+            for at, pair in enumerate(self.pairs)
+        ]
+
+    def plays(self) -> list[tuple[PodPolicy, list[int]]]:
+        """Policies, and which pairs each of them plays; equal policies are one."""
+        found: list[tuple[PodPolicy, list[int]]] = []
+        for at, pair in enumerate(self.pairs):
+            for policy in pair.policies:
+                places = next((places for one, places in found if one == policy), None)
+                if places is None:
+                    found.append((policy, [at]))
+                elif at not in places:
+                    places.append(at)
+        return found
+
+    def _measures(
+        self, policy: PodPolicy, places: Sequence[int], by_pair: Sequence[list[Stretch]], drawn: Drawn
+    ) -> list[list[Measures]]:
+        """Of some pairs, by pair and seed."""
+        ends = np.cumsum([0, *(len(stretches) for stretches in by_pair)]).tolist()
+        if len(places) < len(by_pair):
+            drawn = drawn.only([row for at in places for row in range(ends[at], ends[at + 1])])
+        stretches = [one for at in places for one in by_pair[at]]
+        episodes = iter(self.suite.play_together(stretches, policy, drawn))
+        return [[measured(next(episodes), self.suite.from_s) for _ in by_pair[at]] for at in places]
+
+
+def room_for(stretches: Sequence[Stretch]) -> Drawn:
+    """Room for what chance decides, which all policies share."""
+    return Drawn.room(
+        [one.application for one in stretches],
+        [one.trace for one in stretches],
+        [one.seed for one in stretches],
+    )
 
 
 @dataclass(frozen=True)
@@ -275,24 +362,51 @@ def play(
 ) -> dict[str, Played]:
     """Everybody on every workload; pairs with most requests first, so that no process waits long."""
     scenarios = suite.scenarios()
-    units = [
-        ServiceUnit(
-            suite, one, suite.seeds_of(place, seeds, test=test), tuple(who.policy(one) for who in contestants)
-        )
+    pairs = [
+        Pair(one, suite.seeds_of(place, seeds, test=test), tuple(who.policy(one) for who in contestants))
         for place, one in enumerate(scenarios)
     ]
-    order = sorted(range(len(units)), key=lambda place: -_rate(suite, scenarios[place]))
-    answers = workers.play([units[place] for place in order])
-    by_place: dict[int, list[list[Any]]] = dict(zip(order, answers, strict=True))
+    together = _together(suite, seeds)
+    units = [ServiceUnit(suite, tuple(pairs[place] for place in places)) for places in together]
+    order = sorted(range(len(units)), key=lambda at: -_requests_per_s(units[at]))
+    answers = workers.play([units[at] for at in order])
+    by_place: dict[int, list[list[Any]]] = {
+        place: found
+        for at, unit in zip(order, answers, strict=True)
+        for place, found in zip(together[at], unit, strict=True)
+    }
     return {
-        who.name: _collected(who.name, [one for place in range(len(units)) for one in by_place[place][at]])
+        who.name: _collected(who.name, [one for place in range(len(pairs)) for one in by_place[place][at]])
         for at, who in enumerate(contestants)
     }
 
 
-def _rate(suite: HeldOutSuite, scenario: Scenario) -> float:
-    application = make_application(scenario.workload.application)
-    return mean_rate_of(suite.arriving(scenario, 0), application)
+def _together(suite: HeldOutSuite, seeds: int) -> list[list[int]]:
+    """Places of the pairs that are played side by side: those of one service, as many as the suite likes.
+
+    >>> [len(places) for places in _together(HeldOutSuite(), 5)][:4]
+    [3, 2, 3, 2]
+    """
+    by_service: dict[str, list[int]] = {}
+    for place, one in enumerate(suite.scenarios()):
+        by_service.setdefault(one.workload.application, []).append(place)
+    most = max(1, suite.episodes_together // seeds)
+    return [
+        places[first : first + most]
+        for places in by_service.values()
+        for first in range(0, len(places), most)
+    ]
+
+
+def _requests_per_s(unit: ServiceUnit) -> float:
+    """Of all that one policy plays."""
+    return sum(
+        len(pair.seeds)
+        * mean_rate_of(
+            unit.suite.arriving(pair.scenario, 0), make_application(pair.scenario.workload.application)
+        )
+        for pair in unit.pairs
+    )
 
 
 def _collected(name: str, found: Sequence[Measures]) -> Played:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +35,9 @@ from benchmarks.pod_services import (
     Contestant,
     HeldOutSuite,
     Measures,
+    Pair,
     Played,
+    ServiceUnit,
     held_out_services,
     measured,
     play,
@@ -42,7 +46,7 @@ from benchmarks.pod_services import (
 )
 from tests.pod_autoscaling.made_up_episodes import made_up_episode
 
-from trimtab.benchmark.playing import Workers
+from trimtab.benchmark.playing import Progress, Work, Workers
 from trimtab.pod_autoscaling.heuristics.rule import Rule
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
@@ -307,3 +311,48 @@ def test_everybody_meets_the_same_requests() -> None:
     # Three minutes at rates in proportion to the mean: what was finished differs by what is still inside.
     ratio = found["mpc"]["finished"].sum() / found["static"]["finished"].sum()
     assert ratio == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.pods
+def test_pairs_side_by_side_are_as_pairs_apart() -> None:
+    """Whatever is decided for one service: no luck and no rounding depends on who is played beside it."""
+    suite = HeldOutSuite(hours=0.1)
+    names = ("aware", "multi", "mpc", "hpa-vpa", "keda", "autothrottle", "predictive-hpa:period_s=3600")
+    policies = tuple(make_policy(name) for name in names)
+    pairs = [Pair(suite.scenarios()[at], suite.seeds_of(at, 2), policies) for at in (30, 31, 33)]
+    together = ServiceUnit(suite, tuple(pairs)).play()
+    for pair, found in zip(pairs, together, strict=True):
+        assert [found] == ServiceUnit(suite, (pair,)).play()
+
+
+@pytest.mark.pods
+def test_equal_policies_play_once_and_get_the_same() -> None:
+    suite = HeldOutSuite(hours=0.05)
+    usual, other = (make_policy("hpa", {"target": 70, "cpu": cpu}) for cpu in (1, 2))
+    again = make_policy("hpa", {"target": 70, "cpu": 1})
+    tuned = (again, other)
+    unit = ServiceUnit(
+        suite,
+        tuple(Pair(suite.scenarios()[at], suite.seeds_of(at, 1), (usual, tuned[at])) for at in range(2)),
+    )
+    assert unit.episodes == 4
+    assert unit.plays() == [(usual, [0, 1]), (other, [1])]
+    first, second = unit.play()
+    assert first[0] == first[1]
+    assert second[0] != second[1]
+
+
+def test_rivals_are_played_apart() -> None:
+    """Their luck depends on the place among the services they run."""
+    asked: list[int] = []
+
+    class Counting(Workers):
+        def play(self, units: Sequence[Work], progress: Progress | None = None) -> list[list[list[Any]]]:
+            asked.extend(unit.episodes // 2 for unit in units)
+            nothing = Measures(*[1.0] * len(Measures._fields))
+            return [[[[nothing] * 2]] * (unit.episodes // 2) for unit in units]
+
+    for suite, pairs in ((HeldOutSuite(), [5] * 8), (RivalSuite(), [1] * 20)):
+        asked.clear()
+        play(Counting(1), suite, [same_for_all("static", make_policy("static"))], seeds=2)
+        assert asked == pairs

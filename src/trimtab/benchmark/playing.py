@@ -13,14 +13,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Protocol
 
 from trimtab.benchmark.suite import Scenario, Suite
 
-__all__ = ["Progress", "Unit", "Workers", "play_units", "units_of"]
+__all__ = ["Progress", "Unit", "Work", "Workers", "play_units", "units_of"]
 
 Progress = Callable[[int, int], None]
 """Called with episodes done and episodes in all."""
+
+
+class Work(Protocol):
+    """What a process can be given to play."""
+
+    @property
+    def suite(self) -> Suite: ...
+    @property
+    def policies(self) -> Sequence[Any]: ...
+    @property
+    def episodes(self) -> int:
+        """How many it counts for in what is reported of the progress."""
+        ...
+
+    def play(self) -> list[list[Any]]: ...
 
 
 @dataclass(frozen=True)
@@ -77,7 +92,7 @@ class Workers:
                 child.terminate()
         self._pool.shutdown(wait=True)
 
-    def play(self, units: Sequence[Unit], progress: Progress | None = None) -> list[list[list[Any]]]:
+    def play(self, units: Sequence[Work], progress: Progress | None = None) -> list[list[list[Any]]]:
         """Play every unit; entry i of the answer holds the episodes of unit i, by policy and seed."""
         total = sum(unit.episodes for unit in units)
         report = progress or (lambda done, total: None)
@@ -90,7 +105,7 @@ class Workers:
             report(done, total)
         return answers
 
-    def _finished(self, units: Sequence[Unit]) -> Iterator[tuple[int, list[list[Any]]]]:
+    def _finished(self, units: Sequence[Work]) -> Iterator[tuple[int, list[list[Any]]]]:
         """Places of units and their episodes, in the order in which they are done."""
         if self._processes <= 1 or len(units) <= 1:
             yield from ((place, unit.play()) for place, unit in enumerate(units))
@@ -102,7 +117,7 @@ class Workers:
         for finished in as_completed(waiting):
             yield waiting[finished], finished.result()
 
-    def _ready_pool(self, units: Sequence[Unit]) -> ProcessPoolExecutor:
+    def _ready_pool(self, units: Sequence[Work]) -> ProcessPoolExecutor:
         """The first policy compiles the engine that all share; the others then compile side by side."""
         wing = units[0].suite.wing
         missing = wing.uncompiled([policy for unit in units for policy in unit.policies])
@@ -119,7 +134,7 @@ class Workers:
 
 
 def play_units(
-    units: Sequence[Unit], *, processes: int = 1, progress: Progress | None = None
+    units: Sequence[Work], *, processes: int = 1, progress: Progress | None = None
 ) -> list[list[list[Any]]]:
     """Play every unit once; entry i of the answer holds the episodes of unit i, by policy and seed."""
     with Workers(min(processes, len(units))) as workers:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trimtab.pod_autoscaling.heuristics.rule import Rule
     from trimtab.pod_autoscaling.policies import POLICIES, make_policy
     from trimtab.pod_autoscaling.problem import Decider, PodPolicy, Pods, Samples, Services, Snapshot, allowed
+    from trimtab.pod_autoscaling.simulator.drawn import Drawn
     from trimtab.pod_autoscaling.simulator.simulator import Simulator, simulate, simulate_batch
     from trimtab.pod_autoscaling.workload.applications import (
         APPLICATIONS,
@@ -67,6 +68,7 @@ _HOMES = {
         "Snapshot",
         "allowed",
     ),
+    "simulator.drawn": ("Drawn",),
     "simulator.simulator": (
         "Simulator",
         "simulate",
@@ -100,6 +102,7 @@ __all__ = [
     "Change",
     "Decider",
     "Deployment",
+    "Drawn",
     "Drift",
     "Episode",
     "GuardedPolicy",

@@ -33,6 +33,7 @@ __all__ = [
     "Snapshot",
     "allowed",
     "decode",
+    "let_through",
     "nearest_allowed",
 ]
 
@@ -161,15 +162,19 @@ def allowed(snapshot: Snapshot, wanted: Floats) -> Floats:
     Sizes stay within their bounds and on their grid. While monitoring does not answer, nothing is made
     smaller: nobody knows what the service does.
     """
-    services = snapshot.services
-    if wanted.shape != snapshot.size.shape:
-        raise ActionError(f"sizes of shape {wanted.shape} for {snapshot.size.shape[0]} services of 3 numbers")
+    known = snapshot.samples.complete[:, -1] & snapshot.samples.present[:, -1]
+    return let_through(snapshot.services, snapshot.size, known, wanted)
+
+
+def let_through(services: Services, size: Floats, known: Flags, wanted: Floats) -> Floats:
+    """What `allowed` says, of all that it needs of a snapshot: sizes, and whether monitoring answers, [E]."""
+    if wanted.shape != size.shape:
+        raise ActionError(f"sizes of shape {wanted.shape} for {size.shape[0]} services of 3 numbers")
     if not np.isfinite(wanted).all():
         env, column = np.argwhere(~np.isfinite(wanted))[0]
         raise ActionError(f"service {env}: {SIZE[column]} = {wanted[env, column]} is not a finite number")
     within = nearest_allowed(services, wanted)
-    known = snapshot.samples.complete[:, -1] & snapshot.samples.present[:, -1]
-    return np.where(known[:, None], within, np.maximum(within, snapshot.size))
+    return np.where(known[:, None], within, np.maximum(within, size))
 
 
 def decode(snapshot: Snapshot, wanted: Floats) -> Command | None:

@@ -23,6 +23,7 @@ from trimtab.core.settings import Field, load_settings
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.episode import Episode
+from trimtab.pod_autoscaling.simulator.drawn import Drawn
 from trimtab.pod_autoscaling.simulator.simulator import refuse_too_large, simulate_batch
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import (
@@ -202,8 +203,11 @@ class ServiceSuite(Suite):
                     for one, seed in zip(applications, seeds, strict=True)
                 ]
             )
+        drawn = Drawn.room(applications, traces, seeds) if len(policies) > 1 else None
         return [
-            simulate_batch(policy, applications, traces, self.deployment, seeds=seeds, sizes=sizes)
+            simulate_batch(
+                policy, applications, traces, self.deployment, seeds=seeds, sizes=sizes, drawn=drawn
+            )
             for policy in policies
         ]
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from trimtab.pod_autoscaling.simulator import totals
 from trimtab.pod_autoscaling.simulator.comings import kill, next_due
-from trimtab.pod_autoscaling.simulator.compiling import jit, merged
+from trimtab.pod_autoscaling.simulator.compiling import inlined, jit, merged
 from trimtab.pod_autoscaling.simulator.draws import count_in, draw_exponential, draw_gamma
 from trimtab.pod_autoscaling.simulator.rows import settle, working_set
-from trimtab.pod_autoscaling.simulator.serving import UNREACHED, admit, fail, live_until
+from trimtab.pod_autoscaling.simulator.serving import UNREACHED, admit, fail, live_requests
 from trimtab.pod_autoscaling.simulator.settings import RANDOM, ROUND_ROBIN
-from trimtab.pod_autoscaling.simulator.state import Record, State
+from trimtab.pod_autoscaling.simulator.state import EXPONENT, Record, State
 
 __all__ = ["arrive", "begin_second"]
 
@@ -46,10 +46,23 @@ def begin_second(s: State, d: Record) -> None:
         run["exponent"] = 0.0
 
 
+@inlined
+def exponent_of(s: State, number: int) -> float:
+    """The unit exponential before this arrival: drawn once where it is kept."""
+    kept = number < len(s.drawn)
+    exponent = s.drawn[number, EXPONENT] if kept else 0.0
+    if exponent == 0.0:
+        exponent = draw_exponential(count_in(s.run[0]["arrival_luck"], number))
+        if kept:
+            s.drawn[number, EXPONENT] = exponent
+    return exponent
+
+
 @merged
-def plan_arrival(run: Record, at_s: float) -> None:
+def plan_arrival(s: State, at_s: float) -> None:
     """The one after the arrival at `at_s`; `arrived` is its number."""
-    exponent = draw_exponential(count_in(run["arrival_luck"], run["arrived"]))
+    run = s.run[0]
+    exponent = exponent_of(s, run["arrived"])
     next_s, end_s = at_s + exponent / run["rate"], run["second"] + 1.0
     if next_s < end_s:
         run["next_arrival_s"] = next_s
@@ -59,31 +72,31 @@ def plan_arrival(run: Record, at_s: float) -> None:
 
 
 @merged
-def chosen_row(s: State, d: Record, number: int, at_s: float) -> int:
-    """Which ready pod gets the request; of two choices the emptier, or else the first."""
+def choices(s: State, d: Record, number: int) -> tuple[int, int]:
+    """Rows of the ready pods that the request may go to; the same twice where there is no choice."""
     run = s.run[0]
     count = run["ready_count"]
     if d["balancing"] == ROUND_ROBIN:
         run["turn"] += 1
-        return int(s.ready[(run["turn"] - 1) % count])
+        row = int(s.ready[(run["turn"] - 1) % count])
+        return row, row
     luck = count_in(run["route_luck"], number)
     first = np.int64(((luck >> _32) * np.uint64(count)) >> _32)
     if d["balancing"] == RANDOM or count == 1:
-        return int(s.ready[first])
+        row = int(s.ready[first])
+        return row, row
     second = np.int64(((luck & _LOW) * np.uint64(count - 1)) >> _32)
     if second >= first:
         second += 1
-    one, other = int(s.ready[first]), int(s.ready[second])
-    if s.pods[one]["next_s"] <= at_s:
-        live_until(s, d, one, at_s)
-    if s.pods[other]["next_s"] <= at_s:
-        live_until(s, d, other, at_s)
-    return other if s.pods[other]["inside"] < s.pods[one]["inside"] else one
+    return int(s.ready[first]), int(s.ready[second])
 
 
 @merged
 def arrive(s: State, d: Record) -> None:
-    """The next request arrives. Without a ready pod nobody listens, and it fails at once."""
+    """The next request arrives, and goes to the emptier of two pods, or else to the first of them.
+
+    Without a ready pod nobody listens, and it fails at once.
+    """
     run = s.run[0]
     at_s, number = run["next_arrival_s"], run["arrived"]
     run["arrived"] += 1
@@ -91,16 +104,18 @@ def arrive(s: State, d: Record) -> None:
     if run["ready_count"] == 0:
         fail(s, number, at_s, UNREACHED)
     else:
-        row = chosen_row(s, d, number, at_s)
+        one, other = choices(s, d, number)
+        for row in (one, other):
+            if s.pods[row]["next_s"] <= at_s:
+                live_requests(s, d, row, at_s)
+        row = other if s.pods[other]["inside"] < s.pods[one]["inside"] else one
         pod = s.pods[row]
-        if pod["next_s"] <= at_s:
-            live_until(s, d, row, at_s)
         if admit(s, d, pod, number, count_in(run["work_luck"], number), at_s):
             used = working_set(run, pod, at_s)
             run["memory_peak"] = max(run["memory_peak"], min(used, pod["memory"]))
             if used > pod["memory"]:
                 run_out(s, d, row, at_s)
-    plan_arrival(run, at_s)
+    plan_arrival(s, at_s)
 
 
 @jit

@@ -37,7 +37,7 @@ def with_rows(state: State, rows: int) -> State:
 def copy_services(target: State, rows: Integers, source: State, source_rows: Integers) -> None:
     """Put services of one batch into rows of another that has at least as much room."""
     for name, ours, theirs in zip(State._fields, target, source, strict=True):
-        if name == "outcomes":
+        if name in ("outcomes", "drawn"):
             continue
         within = tuple(slice(length) for length in theirs.shape[1:])
         ours[(rows, *within)] = theirs[source_rows]

@@ -21,9 +21,10 @@ from trimtab.pod_autoscaling.problem import (
     Samples,
     Services,
     Snapshot,
-    allowed,
+    let_through,
     nearest_allowed,
 )
+from trimtab.pod_autoscaling.simulator.drawn import NOTHING_DRAWN, Drawn
 from trimtab.pod_autoscaling.simulator.growing import copy_services, with_rows, with_slots
 from trimtab.pod_autoscaling.simulator.looking import pods_of, resizing_of
 from trimtab.pod_autoscaling.simulator.rewards import Truth, aware_reward, lagrangian_reward
@@ -137,10 +138,18 @@ class Simulator:
         *,
         drifts: Sequence[Drift] | None = None,
         sizes: Floats | None = None,
+        drawn: Drawn | None = None,
     ) -> Snapshot:
-        """Begin anew everywhere. Sizes [E, 3], where given, replace those of the deployment's start."""
+        """Begin anew everywhere. Sizes [E, 3], where given, replace those of the deployment's start.
+
+        `drawn` of the same applications and seeds spares what another policy's play has drawn already.
+        """
         self._lived.clear()
-        return self.reset_some(np.arange(self.size), traces, seeds, drifts=drifts, sizes=sizes)
+        snapshot = self.reset_some(np.arange(self.size), traces, seeds, drifts=drifts, sizes=sizes)
+        if drawn is not None:
+            drawn.check(self.applications, self._seeds)
+            self._state = self._state._replace(drawn=drawn.values)
+        return snapshot
 
     def reset_some(
         self,
@@ -168,6 +177,7 @@ class Simulator:
         whole = [trace_of(trace) for trace in traces]
         changes = list(drifts) if drifts is not None else [STEADY] * len(rows)
         self._make_room(whole, changes)
+        self._forget_drawn()
         for at, row in enumerate(rows.tolist()):
             self._seeds[row] = seeds[at]
             self._begin(row, whole[at], changes[at], None if sizes is None else sizes[at])
@@ -178,7 +188,7 @@ class Simulator:
         """What may be known now. Samples are views: valid until the step after the next."""
         run, deployment = self._run, self.deployment
         newest = self._history[:, self._newest]
-        size = np.stack([run["replicas"], run["cpu"], run["memory"]], 1)
+        size = self._size()
         too_large = (size[:, 1] > deployment.node_cpu) | (size[:, 2] > deployment.node_memory_mib)
         present, complete = newest[:, 0] > 0, newest[:, 1] > 0
         return Snapshot(
@@ -198,7 +208,9 @@ class Simulator:
 
         Returns the snapshot after it, the rewards and which traces are now over.
         """
-        done = allowed(self.snapshot(), np.asarray(wanted, np.float64))
+        newest = self._history[:, self._newest, :, -1]
+        known = (newest[:, 0] > 0) & (newest[:, 1] > 0)
+        done = let_through(self.services, self._size(), known, np.asarray(wanted, np.float64))
         over = self.ended
         run = self._run
         run["stepped"] = False
@@ -210,9 +222,10 @@ class Simulator:
             if (run["needs_rows"] > 0).any():
                 self._state = with_rows(self._state, 2 * self._state.pods.shape[1])
             run = self._run
-        rewards, aware = self._rewards(over)
+        truth = self.truth
+        rewards, aware = self._rewards(truth, over)
         if self._recording:
-            self._record(rewards, aware)
+            self._record(truth, rewards, aware)
         return self.snapshot(), rewards, self.ended
 
     def copied(self, rows: Integers) -> Simulator:
@@ -231,6 +244,7 @@ class Simulator:
         if len(rows) != len(source_rows):
             raise ActionError(f"{len(rows)} rows for {len(source_rows)} environments; give one each")
         theirs = source.state
+        self._forget_drawn()
         self._make_room_for(theirs.rates.shape[1], theirs.drifts.shape[1])
         if theirs.requests.shape[1] > self._state.requests.shape[1]:
             self._state = with_slots(self._state, theirs.requests.shape[1])
@@ -259,6 +273,10 @@ class Simulator:
     def _run(self) -> np.ndarray:
         return self._state.run[:, 0]
 
+    def _size(self) -> Floats:
+        run = self._run
+        return np.stack([run["replicas"], run["cpu"], run["memory"]], 1)
+
     def _step_all(self, wanted: Floats) -> None:
         edges = np.linspace(0, self.size, self._threads + 1).astype(np.int64)
 
@@ -277,19 +295,18 @@ class Simulator:
         for _ in self._pool.map(live, range(self._threads)):
             pass
 
-    def _rewards(self, over: Flags) -> tuple[Floats, Floats]:
-        goal, truth = self.deployment.objective, self.truth
+    def _rewards(self, truth: Truth, over: Flags) -> tuple[Floats, Floats]:
+        goal = self.deployment.objective
         aware = aware_reward(truth, self.services.slo_s, goal.utilisation_weight)
         chosen = aware
         if goal.reward == "lagrangian":
             chosen = lagrangian_reward(truth, goal, self.multiplier, self._scale_cores)
         return np.where(over, 0.0, chosen), np.where(over, 0.0, aware)
 
-    def _record(self, rewards: Floats, aware: Floats) -> None:
-        run, truth = self._run, self.truth._asdict()
-        del truth["tail_s"]
-        size = np.stack([run["replicas"], run["cpu"], run["memory"]], 1)
-        self._lived.append(truth | {"size": size, "rewards": rewards, "rewards_aware": aware})
+    def _record(self, truth: Truth, rewards: Floats, aware: Floats) -> None:
+        lived = truth._asdict() | {"size": self._size(), "rewards": rewards, "rewards_aware": aware}
+        del lived["tail_s"]
+        self._lived.append(lived)
 
     def _episode(self, policy: str, row: int, columns: dict[str, np.ndarray]) -> Episode:
         first = int(self._began[row])
@@ -330,6 +347,10 @@ class Simulator:
         self._scale_cores[row] = max(float(trace.rates.mean()) * application.cpu_s, smallest)
         with np.errstate(over="ignore"):
             begin_run(self._state, self._settings, np.int64(row))
+
+    def _forget_drawn(self) -> None:
+        """Other services have other luck."""
+        self._state = self._state._replace(drawn=np.zeros((self.size, *NOTHING_DRAWN)))
 
     def _make_room(self, traces: Sequence[Trace], drifts: Sequence[Drift]) -> None:
         steps = max((len(rates_of(trace)[0]) for trace in traces), default=1)
@@ -385,10 +406,14 @@ def simulate_batch(
     drifts: Sequence[Drift] | None = None,
     sizes: Floats | None = None,
     threads: int = 1,
+    drawn: Drawn | None = None,
 ) -> list[Episode]:
-    """Play whole episodes, one per (application, trace, seed), all at once."""
+    """Play whole episodes, one per (application, trace, seed), all at once.
+
+    Several policies that play the same save time if they are given one `Drawn`; the numbers are the same.
+    """
     simulator = Simulator(applications, deployment, threads=threads, recording=True)
-    snapshot = simulator.reset(traces, seeds, drifts=drifts, sizes=sizes)
+    snapshot = simulator.reset(traces, seeds, drifts=drifts, sizes=sizes, drawn=drawn)
     told: PodPolicy = policy
     if isinstance(policy, Foreknowing):
         whole = [trace_of(trace) for trace in traces]

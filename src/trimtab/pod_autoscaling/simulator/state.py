@@ -14,6 +14,7 @@
     scrapes     [ row, ring, (pod, CPU seconds, MiB) ]
     truth       [ what the last interval was, in truth ]
     outcomes    [ request, (end, how) ]            of the first requests, for tests; usually empty
+    drawn       [ request, what chance decided ]   kept for the next policy, see drawn.py; or empty
 
 A pod has its requests in three places, all made of links between slots: a queue (first in, first out), a heap
 of those that use the CPU by the *work clock* at which they are through, and a heap of those that wait for
@@ -38,7 +39,9 @@ __all__ = [
     "ABSENT",
     "BINS",
     "DOWN",
+    "DRAWS",
     "ENDING",
+    "EXPONENT",
     "METRICS",
     "NONE",
     "PULLING",
@@ -56,6 +59,8 @@ NONE = -1
 TRUTH, METRICS = 0, 1
 BINS = 1760
 """Bins of a histogram of latencies: from 0.1 ms to 4000 s, each 1 % wider than the one before."""
+DRAWS, EXPONENT = 7, 6
+"""Draws of a request: work and wait of each segment in turn, and the time until the next arrival."""
 
 # What a pod is. Those before READY get no requests; ENDING ones get no more.
 ABSENT, WAITING, PULLING, STARTING, DOWN, READY, ENDING = range(7)
@@ -154,6 +159,7 @@ class State(NamedTuple):
     scrapes: NDArray[np.float64]
     truth: NDArray[np.float64]
     outcomes: NDArray[np.float64]
+    drawn: NDArray[np.float64]
 
 
 def new_state(
@@ -183,4 +189,5 @@ def new_state(
         scrapes=np.zeros((size, rows, ring, 3)),
         truth=np.zeros((size, len(TRUTHS))),
         outcomes=np.zeros((size, outcomes, 2)),
+        drawn=np.zeros((size, 0, DRAWS)),
     )

@@ -188,4 +188,5 @@ def environment(batch: State, index: int) -> State:
         batch.scrapes[index],
         batch.truth[index],
         batch.outcomes[index],
+        batch.drawn[index],
     )
