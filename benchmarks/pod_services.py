@@ -40,6 +40,8 @@ from trimtab.pod_autoscaling.workload.presets import TraceSettings, mean_rate_of
 from trimtab.rates.traces import RateTrace
 
 SERVICES = 8
+MOST_BYTES = 2**30
+"""For draws that policies share, in each process."""
 TRAFFIC = ("diurnal", "noisy", "bursty", "azure-like", "twitter-like")
 HOURS = 1.5
 MEAN_CORES, MOST_RATE = 4.0, 100.0
@@ -288,6 +290,7 @@ def room_for(stretches: Sequence[Stretch]) -> Drawn:
         [one.application for one in stretches],
         [one.trace for one in stretches],
         [one.seed for one in stretches],
+        most_bytes=MOST_BYTES,
     )
 
 
