@@ -24,7 +24,7 @@ __all__ = ["NOTHING_DRAWN", "Drawn"]
 NOTHING_DRAWN = (0, DRAWS)
 """Shape of the table of one episode that keeps nothing."""
 MOST_BYTES = 2**28
-"""A table is no larger unless it is asked for: 4.8 million requests. Every process of a comparison has one."""
+"""A table is no larger unless asked for: 4.8 million requests. Every process of a comparison has one."""
 _SPARE = 1.02
 """Room over the mean number of requests: 100,000 of them vary by 0.3 %, and by more where they burst."""
 
