@@ -291,6 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--applications", type=int, default=APPLICATIONS, help="unseen applications of learners"
     )
     asked = parser.parse_args(arguments)
+    if min(asked.seeds, asked.applications) < 1:
+        parser.error("--seeds and --applications: give at least 1 of each")
     started = time.perf_counter()
     finish_after("pod-ablations", all_rows(asked), started)
 

@@ -51,13 +51,12 @@ from trimtab.learning.off_policy_task import recorded
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy
 from trimtab.pod_autoscaling.aware.retrainer import Retrainer, Retraining, RetrainingSettings, Trainer
 from trimtab.pod_autoscaling.aware.retraining import GivenServices, Outcomes
-from trimtab.pod_autoscaling.aware.services import Service, draw_services
+from trimtab.pod_autoscaling.aware.services import Service, draw_services, play_services
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, AwareTask
 from trimtab.pod_autoscaling.aware.training import bundle_of_run
 from trimtab.pod_autoscaling.drift import Change, Drift
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import PodPolicy
-from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 
 SERVICES, STEADY_STEPS = 24, 20_000
 HALF, AFTER = 240, 200
@@ -95,15 +94,7 @@ def changed(services: Sequence[Service], at_s: int, **factors: float) -> list[Se
 
 def served_by(policy: PodPolicy, settings: AwareSettings, services: Sequence[Service]) -> Numbers:
     """Rewards of AWARE, [services, intervals]."""
-    episodes = simulate_batch(
-        policy,
-        [one.application for one in services],
-        [one.trace for one in services],
-        settings.deployment,
-        seeds=range(len(services)),
-        drifts=[one.drift for one in services],
-        sizes=np.stack([one.size for one in services]),
-    )
+    episodes = play_services(policy, services, settings.deployment)
     return np.stack([one.rewards_aware for one in episodes])
 
 

@@ -21,19 +21,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from trimtab.core.settings import load_settings
 from trimtab.core.statistics import paired_ratio
 from trimtab.pod_autoscaling.aware.policy import load_policy
 from trimtab.pod_autoscaling.aware.rewards import objective_of
-from trimtab.pod_autoscaling.aware.services import draw_services
+from trimtab.pod_autoscaling.aware.services import draw_services, play_services
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings, design_of
 from trimtab.pod_autoscaling.aware.training import train_aware
 from trimtab.pod_autoscaling.episode import Episode
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import PodPolicy
-from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 
 FIRST_SEED, SERVICES = 1_010_000, 200
 RULE = "multi:slack=1,cpu=4"
@@ -100,15 +97,7 @@ def judged(policy: PodPolicy, services: int) -> list[Episode]:
     deployment = settings.deployment.model_copy(update={"objective": objective})
     seeds = range(FIRST_SEED, FIRST_SEED + services)
     drawn = draw_services(settings.ground, deployment, seeds, "validation")
-    return simulate_batch(
-        policy,
-        [one.application for one in drawn],
-        [one.trace for one in drawn],
-        deployment,
-        seeds=range(services),
-        drifts=[one.drift for one in drawn],
-        sizes=np.stack([one.size for one in drawn]),
-    )
+    return play_services(policy, drawn, deployment)
 
 
 def columns(found: Sequence[Episode], rule: Sequence[Episode]) -> list[str]:

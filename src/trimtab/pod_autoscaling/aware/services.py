@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from trimtab.core.randomness import integers, split, uniform
 from trimtab.core.settings import Field, Settings
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.drift import STEADY, Change, Drift
-from trimtab.pod_autoscaling.problem import Floats
+from trimtab.pod_autoscaling.episode import Episode
+from trimtab.pod_autoscaling.problem import Floats, PodPolicy
+from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import Part, TraceSettings, draw_trace, own_rate_of
 from trimtab.pod_autoscaling.workload.starts import size_for
 from trimtab.rates.traces import RateTrace
 
-__all__ = ["Ground", "Service", "draw_services"]
+__all__ = ["Ground", "Service", "draw_services", "play_services"]
 
 
 class Ground(Settings):
@@ -76,6 +80,22 @@ class Service:
 def draw_services(ground: Ground, deployment: Deployment, seeds: Sequence[int], part: Part) -> list[Service]:
     """One service for each seed; those of two parts have neither applications nor hours in common."""
     return [_drawn(ground, deployment, int(seed), part) for seed in seeds]
+
+
+def play_services(
+    policy: PodPolicy, services: Sequence[Service], deployment: Deployment, *, threads: int = 1
+) -> list[Episode]:
+    """A whole episode of each, all at once, with the luck of its place among them."""
+    return simulate_batch(
+        policy,
+        [one.application for one in services],
+        [one.trace for one in services],
+        deployment,
+        seeds=range(len(services)),
+        drifts=[one.drift for one in services],
+        sizes=np.stack([one.size for one in services]),
+        threads=threads,
+    )
 
 
 def _drawn(ground: Ground, deployment: Deployment, seed: int, part: Part) -> Service:

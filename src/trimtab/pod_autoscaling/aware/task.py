@@ -26,12 +26,12 @@ from trimtab.pod_autoscaling.aware.features import FEATURES, Observer, Seen
 from trimtab.pod_autoscaling.aware.policy import LearnedPolicy
 from trimtab.pod_autoscaling.aware.profile import PROFILE, profile_of
 from trimtab.pod_autoscaling.aware.rewards import objective_of, reward_of, spent_of
-from trimtab.pod_autoscaling.aware.services import Ground, Service, draw_services
+from trimtab.pod_autoscaling.aware.services import Ground, Service, draw_services, play_services
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.episode import Episode
 from trimtab.pod_autoscaling.policies import make_policy
 from trimtab.pod_autoscaling.problem import PodPolicy
-from trimtab.pod_autoscaling.simulator.simulator import Simulator, simulate_batch
+from trimtab.pod_autoscaling.simulator.simulator import Simulator
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import TraceSettings, draw_trace
 
@@ -289,17 +289,7 @@ class AwareTask:
 
     def played(self, policy: PodPolicy) -> list[Episode]:
         """Validation services under a policy."""
-        drawn = self._validation
-        return simulate_batch(
-            policy,
-            [one.application for one in drawn],
-            [one.trace for one in drawn],
-            self._deployment,
-            seeds=range(len(drawn)),
-            drifts=[one.drift for one in drawn],
-            sizes=np.stack([one.size for one in drawn]),
-            threads=self.settings.threads,
-        )
+        return play_services(policy, self._validation, self._deployment, threads=self.settings.threads)
 
     def describe(self) -> dict[str, Any]:
         """What is trained on."""

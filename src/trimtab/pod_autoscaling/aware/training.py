@@ -26,7 +26,7 @@ from trimtab.pod_autoscaling.aware.advantages import best_answers, fitted_advant
 from trimtab.pod_autoscaling.aware.design import design_from
 from trimtab.pod_autoscaling.aware.lessons import Actor, Lessons, collect_lessons
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy, make_bundle
-from trimtab.pod_autoscaling.aware.services import Ground, draw_services
+from trimtab.pod_autoscaling.aware.services import Ground, draw_services, play_services
 from trimtab.pod_autoscaling.aware.surprise import QUANTILE, Familiar
 from trimtab.pod_autoscaling.aware.task import (
     AwareSettings,
@@ -37,7 +37,6 @@ from trimtab.pod_autoscaling.aware.task import (
 )
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.problem import Floats, Services, Snapshot
-from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 
 __all__ = [
     "ASKED_FOR",
@@ -226,15 +225,7 @@ def with_familiar(bundle: Bundle, *, services: int) -> Bundle:
     seeds = [split(_FAMILIAR_SEED, "service", number) % 2**40 for number in range(services)]
     drawn = draw_services(ground, deployment, seeds, "training")
     watched = _Watched(AwarePolicy(bundle))
-    simulate_batch(
-        watched,
-        [one.application for one in drawn],
-        [one.trace for one in drawn],
-        deployment,
-        seeds=range(services),
-        drifts=[one.drift for one in drawn],
-        sizes=np.stack([one.size for one in drawn]),
-    )
+    play_services(watched, drawn, deployment)
     if not watched.means:
         raise SettingsError(f"{bundle.name}: episodes too short to tell what is familiar; set ground.hours")
     familiar = Familiar.of(np.concatenate(watched.means))
