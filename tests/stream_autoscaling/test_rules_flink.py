@@ -76,6 +76,25 @@ def test_a_growing_backlog_is_part_of_the_target() -> None:
     assert decide("flink:catch_up_s=0", snapshot).tolist() == [[22]]
 
 
+def test_a_join_catches_up_with_what_waits_before_one_of_its_sources() -> None:
+    graph = chain_graph(3, edges={(0, 2): 2.0, (1, 2): 1.0})
+    pending = np.zeros((1, 30, 3))
+    steady = {
+        "parallelism": [1, 2, 3],
+        "records_in": [50.0, 150.0, 250.0],
+        "records_out": [100.0, 150.0, 0.0],
+        "busy": [0.5, 0.75, 250 / 300],
+    }
+    # 9,000 wait: 5/s at the source, 10/s at the join; 10 + 250 = 260 is below its true rate of 300.
+    pending[..., 0] = 9_000.0
+    assert decide("flink", snapshot_of(graph, pending=pending, **steady)).tolist() == [[1, 2, 3]]
+    # 90,000 wait: 50/s at the source, and 100 + 250 = 350 is more than the join can. Then all are set:
+    # 50 + 50 / 6 + 50 / 0.7 = 129.8 -> 130 / 100; 150 / 6 + 150 / 0.7 = 239.3 -> 239 / 200 * 2 = 2.39;
+    # 100 + 250 / 6 + 250 / 0.7 = 498.8 -> 499 / 300 * 3 = 4.99.
+    pending[..., 0] = 90_000.0
+    assert decide("flink", snapshot_of(graph, pending=pending, **steady)).tolist() == [[2, 3, 5]]
+
+
 def test_while_working_off_a_backlog_nothing_is_scaled_down() -> None:
     graph = chain_graph(1)
     # 350 s of input wait, and the busy time says 10 %: by itself far too many subtasks. (Backpressure 0.

@@ -152,6 +152,13 @@ def test_with_several_inputs_the_others_are_subtracted() -> None:
     assert (ratios[0, 2], ratios[1, 2]) == (1.0, 1.9)
 
 
+def test_where_the_others_send_more_than_arrives_nothing_is_left() -> None:
+    graph = chain_graph(3, edges={(0, 2): 1.0, (1, 2): 1.0})
+    ratios = edge_ratios(row(100, 200, 390), row(120, 400, 0), graph)[0]
+    # 400 of 390 come from vertex 1 (some are still on their way): none from 0, and (390 - 120) / 200 = 1.35.
+    assert (ratios[0, 2], ratios[1, 2]) == (0.0, 1.35)
+
+
 def test_where_another_input_branches_all_that_is_sent_is_taken() -> None:
     graph = chain_graph(4, edges={(0, 2): 1.0, (1, 2): 1.0, (1, 3): 1.0})
     ratios = edge_ratios(row(100, 200, 500, 50), row(120, 400, 0, 0), graph)[0]

@@ -90,7 +90,8 @@ def edge_ratios(records_in: Floats, records_out: Floats, graph: Graph) -> Floats
 
     Flink counts per vertex, not per edge. A vertex with one input tells the rate of that edge itself; with
     several, the others are subtracted if they send nowhere else; failing that, all that the sender sends
-    is taken. Where the sender gets nothing the ratio is 0, lest it be absurdly large.
+    is taken. Where the sender gets nothing the ratio is 0, lest it be absurdly large; so it is where the
+    others send more than arrives.
     """
     edge = graph.selectivity > 0
     inputs, outputs = edge.sum(1), edge.sum(2)
@@ -103,7 +104,7 @@ def edge_ratios(records_in: Floats, records_out: Floats, graph: Graph) -> Floats
     rate = np.where(branching_others == 0, subtracted, sent)
     processed = records_in[:, :, None]
     flows = processed > 0
-    ratio = np.where(flows, rate / np.where(flows, processed, 1.0), 0.0)
+    ratio = np.where(flows, np.maximum(rate, 0.0) / np.where(flows, processed, 1.0), 0.0)
     return np.where(edge, np.where(np.isnan(processed), np.nan, ratio), 0.0)
 
 
