@@ -334,6 +334,58 @@ def test_answers_of_another_kind(answer: dict[str, Any], said: str, tmp_path: Pa
         import_flink(saved(tmp_path, [answer]))
 
 
+def _spoil_now(answer: dict[str, Any]) -> None:
+    answer["now"] = "later"
+
+
+def _spoil_restart(answer: dict[str, Any]) -> None:
+    answer["timestamps"]["RESTARTING"] = "then"
+
+
+def _no_vertices(answer: dict[str, Any]) -> None:
+    answer.update(vertices=[], plan={"nodes": []})
+
+
+def _no_subtasks(answer: dict[str, Any]) -> None:
+    answer["vertices"][1]["parallelism"] = 0
+
+
+def _endless(answer: dict[str, Any]) -> None:
+    answer["vertices"][1]["metrics"]["read-records"] = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_spoil_now, "an answer about a job tells no time"),
+        (_spoil_restart, "a damaged answer about restarts .*; save it again, or remove it"),
+        (_no_vertices, "the job has no vertices"),
+        (_no_subtasks, "a damaged answer about a job .*; remove it"),
+        (_endless, "a damaged answer about a job .*; remove it"),
+    ],
+)
+def test_damaged_answers_about_a_job(spoil: Any, said: str, tmp_path: Path) -> None:
+    answers = counting_job().watched(3)
+    for answer in answers:
+        spoil(answer)
+    with pytest.raises(HistoryError, match=said):
+        import_flink(saved(tmp_path, answers))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"counts": {}, "latest": [1]}, "about checkpoints"),
+        ({"counts": {}, "latest": {"completed": {"state_size": None}}}, "about checkpoints"),
+        ({"state_size": 1, "tasks": {"v2": None}}, "about checkpoints"),
+        ({"schedulerStates": [5], "terminalState": "COMPLETED"}, "about restarts"),
+    ],
+)
+def test_damaged_answers_beside_those_about_a_job(answer: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=f"a damaged answer {said} .*; save it again, or remove it"):
+        import_flink(saved(tmp_path, [*counting_job().watched(3), answer]))
+
+
 def test_folders_and_files_of_another_kind(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no such folder"):
         import_flink(str(tmp_path / "missing"))

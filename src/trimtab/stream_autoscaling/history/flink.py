@@ -64,7 +64,7 @@ def import_flink(
         _edges(plan, windows, processed, source=source, keep_going=keep_going, report=report),
         _usual_rate(plan, windows, processed),
     )
-    _measure_restarts(answers, report)
+    _measure_restarts(answers, source, report)
     report.count("vertices", len(built.vertices))
     report.assume("keys are evenly spread, and results are sent as records come: answers tell of no windows")
     return built, report
@@ -107,7 +107,7 @@ def _vertices(
         scaling[place] = fit.scaling
         if fit.parallelisms == 1:
             report.assume("a vertex seen at one parallelism only scales linearly")
-    state_mb = _state_mb(plan, answers, report)
+    state_mb = _state_mb(plan, answers, source, report)
     shares = processed.sum(0)
     return tuple(
         Vertex(
@@ -171,8 +171,18 @@ def _usual_rate(plan: Plan, windows: Windows, processed: Floats) -> float:
     return float(max(rates[plan.is_source].sum(), 1e-9))
 
 
-def _state_mb(plan: Plan, answers: Answers, report: ImportReport) -> Floats:
-    """State by vertex: from the details of a checkpoint, else the whole over the keyed vertices."""
+def _state_mb(plan: Plan, answers: Answers, source: str, report: ImportReport) -> Floats:
+    """State by vertex, or a refusal of answers that are damaged."""
+    try:
+        return _told_state_mb(plan, answers, report)
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise HistoryError(
+            f"{source}: a damaged answer about checkpoints ({problem}); save it again, or remove it"
+        ) from None
+
+
+def _told_state_mb(plan: Plan, answers: Answers, report: ImportReport) -> Floats:
+    """From the details of a checkpoint, else the whole over the keyed vertices."""
     state = np.zeros(len(plan.names))
     if answers.checkpoint_details:
         tasks: Mapping[str, Any] = answers.checkpoint_details[-1]["tasks"]
@@ -196,8 +206,13 @@ def _whole_state_mb(answers: Answers) -> float | None:
     return None
 
 
-def _measure_restarts(answers: Answers, report: ImportReport) -> None:
-    durations = restart_s(answers.rescales, answers.details)
+def _measure_restarts(answers: Answers, source: str, report: ImportReport) -> None:
+    try:
+        durations = restart_s(answers.rescales, answers.details)
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise HistoryError(
+            f"{source}: a damaged answer about restarts ({problem}); save it again, or remove it"
+        ) from None
     if durations:
         report.measure("restart_s", float(np.median(durations)))
         report.measure("restarts seen", float(len(durations)))

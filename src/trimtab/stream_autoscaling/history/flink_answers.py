@@ -68,7 +68,10 @@ def read_folder(path: Path, *, job: str | None, keep_going: bool, report: Import
     if not answers.details:
         wanted = f"job {job}" if job else "any job"
         raise HistoryError(f"{path}: no answer of /jobs/<id> about {wanted}; {WAY_OUT}")
-    answers.details.sort(key=lambda answer: answer.get("now", 0))
+    try:
+        answers.details.sort(key=lambda answer: float(answer.get("now", 0)))
+    except (TypeError, ValueError) as problem:
+        raise HistoryError(f"{path}: an answer about a job tells no time ({problem}); remove it") from None
     return answers
 
 

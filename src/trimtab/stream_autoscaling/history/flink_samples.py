@@ -67,6 +67,8 @@ def plan_of(details: Mapping[str, Any], source: str) -> Plan:
             ]
             for identity, node in nodes.items()
         }
+        if not vertices:
+            raise HistoryError(f"{source}: the job has no vertices; save the answer again while it runs")
         if set(vertices) != set(nodes):
             raise HistoryError(
                 f"{source}: the plan and the vertices of the job differ; save the answer again"
@@ -201,6 +203,8 @@ def _sample(answer: Mapping[str, Any], plan: Plan, source: str, report: ImportRe
         parallelism = np.array([int(row["parallelism"]) for row in rows])
         run = (answer["timestamps"]["RUNNING"], *parallelism.tolist())
         counters = np.array([_counters(metric) for metric in metrics]).T
+        if (parallelism < 1).any() or not np.isfinite(counters[:3]).all():
+            raise ValueError("parallelism or counts of records that are none")
         return Sample(run, float(answer["now"]), parallelism, counters)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise HistoryError(f"{source}: a damaged answer about a job ({problem!r}); remove it") from None
