@@ -10,8 +10,10 @@ import pytest
 from tests.loopback_server import serving
 from tests.stream_autoscaling.history.flink_answers import counting_job
 
+from trimtab.benchmark.numbers import NOTHING
 from trimtab.stream_autoscaling.episode import METRICS
 from trimtab.stream_autoscaling.job import load_job
+from trimtab.stream_autoscaling.workload.jobs import make_job
 from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace, load_trace, save_trace
 
 QUICK = ("--job", "linear:3", "--interval-s", "600")
@@ -53,6 +55,33 @@ def test_seeds_repeat_and_differ_and_days_and_files_count(run: Callable, tmp_pat
     assert found["deployment"]["interval_s"] == 600  # the flag wins
     assert found["deployment"]["slots"] == 6
     assert found["metrics"]["slot_hours"] <= 24 * 6
+
+
+def test_every_seed_is_another_random_job(run: Callable) -> None:
+    words = ["--policy", "static", "--job", "synthetic:5", "--trace", "flat:1", "--interval-s", "3600"]
+    names = []
+    for seed in ("1", "2"):
+        found = run("explain", *words, "--seed", seed, "--decision", "1", "--json").json
+        rate = run("simulate", "stream", *words, "--seed", seed, "--json").json["mean_rate"]
+        assert rate == make_job("synthetic:5", seed=int(seed)).usual_rate
+        names.append([vertex["vertex"] for vertex in found["vertices"]])
+        assert names[-1] == [vertex.name for vertex in make_job("synthetic:5", seed=int(seed)).vertices]
+    assert names[0] != names[1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_day_on_which_nothing_comes(run: Callable, tmp_path: Path) -> None:
+    """No record leaves, so there is no latency; neither JSON nor pictures mind."""
+    rates = np.zeros(2 * 1440)
+    rates[2000] = 5.0
+    save_trace(RateTrace(rates, 60.0, Provenance("mine")), tmp_path / "mine.trace")
+    words = ["simulate", "stream", "--policy", "static", *QUICK, "--trace", "mine.trace"]
+    assert run(*words, "--json").json["metrics"]["latency_s"] is None
+    for name in ("day.png", "report.html"):
+        answer = run(*words, "--draw", name)
+        assert (answer.code, answer.err) == (0, "")
+        row = next(line for line in answer.out.splitlines() if line.startswith("latency_s"))
+        assert row.split()[1] == NOTHING
 
 
 @pytest.mark.parametrize("name", ["day.png", "day.svg", "report.html"])

@@ -53,7 +53,7 @@ DEMOS = {
         "a day of the same job under each",
         (
             "Bring your own history:  trimtab import common-log ACCESS_LOG --out my.trace",
-            "                         trimtab compare stream/jobs --job small-1 --trace my.trace",
+            "                         trimtab compare stream/jobs --job small-1 --trace my.trace --load 0.5",
         ),
     ),
     "pod": _Demo(

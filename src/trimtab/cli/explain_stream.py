@@ -36,7 +36,9 @@ def _suite_of_flags(episode: EpisodeFlags) -> AutoscalingSuite:
     from trimtab.benchmark.stream_autoscaling.suites import AutoscalingSuite
 
     return AutoscalingSuite(
-        jobs=(episode.job or USUAL_JOB,), trace=episode.arriving(), deployment=episode.deployment()
+        jobs=(USUAL_JOB if episode.job is None else episode.job,),
+        trace=episode.arriving(),
+        deployment=episode.deployment(),
     )
 
 
@@ -66,7 +68,7 @@ def _as_simulated(suite: AutoscalingSuite, seed: int) -> tuple[Job, RateTrace]:
     from trimtab.stream_autoscaling.workload.jobs import make_job
     from trimtab.stream_autoscaling.workload.presets import draw_trace
 
-    job = make_job(suite.jobs[0])
+    job = make_job(suite.jobs[0], seed=seed)
     return job, draw_trace(suite.trace, job, seed=seed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,8 @@ def simulate_stream(policy: str, flags: EpisodeFlags, draw: Path | None, *, json
     from trimtab.stream_autoscaling.workload.presets import draw_trace, mean_rate_of
 
     made = make_policy(policy)
-    job, seed = make_job(flags.job or USUAL_JOB), flags.number()
+    seed = flags.number()
+    job = make_job(USUAL_JOB if flags.job is None else flags.job, seed=seed)
     deployment, arriving = flags.deployment(), flags.arriving()
     trace = draw_trace(arriving, job, seed=seed)
     say_if_compiling(STREAM, [policy])
@@ -42,12 +44,17 @@ def simulate_stream(policy: str, flags: EpisodeFlags, draw: Path | None, *, json
                 "mean_rate": mean_rate_of(arriving, job),
                 "deployment": deployment.model_dump(mode="json"),
                 "intervals": len(episode.rewards),
-                "metrics": episode.metrics(),
+                "metrics": {name: _known(value) for name, value in episode.metrics().items()},
                 "picture": None if draw is None else str(draw),
             }
         )
         return
     _print(episode, f"{arriving.name} with {arriving_told(arriving, job)}", draw)
+
+
+def _known(value: float) -> float | None:
+    """JSON has no infinity, which the latency of no records is."""
+    return value if math.isfinite(value) else None
 
 
 def _draw(episode: Episode, path: Path, trace: str) -> None:
@@ -62,6 +69,8 @@ def _draw(episode: Episode, path: Path, trace: str) -> None:
     metrics = episode.metrics()
     numbers: list[Any] = [
         Measured(metrics[column.key], metrics[column.key], metrics[column.key])
+        if math.isfinite(metrics[column.key])
+        else None
         for column in STREAM.report_columns
     ]
     write_report(
@@ -79,6 +88,7 @@ def _draw(episode: Episode, path: Path, trace: str) -> None:
 
 
 def _print(episode: Episode, trace: str, draw: Path | None) -> None:
+    from trimtab.benchmark.numbers import NOTHING
     from trimtab.stream_autoscaling.episode import METRICS
 
     hours = len(episode.rewards) * episode.interval_s / 3600
@@ -86,7 +96,10 @@ def _print(episode: Episode, trace: str, draw: Path | None) -> None:
         f"{episode.policy}: job {episode.job} with {len(episode.vertex_names)} vertices, {hours:g} h of "
         f"{trace}, seed {episode.seed}, {len(episode.rewards):,} decisions\n"
     )
-    rows = [[name, f"{value:,.3f}", METRICS[name]] for name, value in episode.metrics().items()]
+    rows = [
+        [name, f"{value:,.3f}" if math.isfinite(value) else NOTHING, METRICS[name]]
+        for name, value in episode.metrics().items()
+    ]
     print(table_of(["measure", "value", "meaning"], rows))
     if draw is not None:
         print(f"\npicture: {draw}")

@@ -95,7 +95,8 @@ def _draw_rates(axes: Axes, episode: Episode, look: Look) -> None:
 
 
 def _draw_latency(axes: Axes, episode: Episode, look: Look) -> None:
-    axes.set_yscale("log")
+    if episode.latency_s.any():  # a silent day has nothing that a logarithm could show
+        axes.set_yscale("log")
     shade(axes, episode, episode.latency_s > episode.slo_s, look)
     draw_line(axes, episode, episode.latency_s, look, colour=look.main, label="mean", band=True, above=1)
     draw_line(axes, episode, episode.latency_p95_s, look, colour=look.second, label="p95")
