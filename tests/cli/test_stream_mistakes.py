@@ -159,6 +159,10 @@ def far_edge(job: dict[str, Any]) -> None:
     job["edges"][0]["target"] = 7
 
 
+def forward_in_quotes(job: dict[str, Any]) -> None:
+    job["edges"][0]["forward"] = "false"
+
+
 def set_field(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(job: dict[str, Any]) -> None:
         job["vertices"][1][name] = value
@@ -181,7 +185,10 @@ def set_field(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (set_field("colour", 1), "vertex step-2 has no field 'colour'; it has name, service_ms, scaling"),
         (set_field("servce_ms", 1), "vertex step-2 has no field 'servce_ms'; did you mean 'service_ms'?"),
         (set_field("service_ms", "0.2"), 'vertex step-2: service_ms = "0.2" is no number; write it'),
+        (set_field("slot_group", 5), "vertex step-2: slot_group = 5 is no text; put it in quotes"),
         (set_field("key_groups", 2.5), "vertex step-2: key_groups = 2.5 is no whole number; round it"),
+        (forward_in_quotes, 'edge 0: forward = "false"; write true or false, without quotes'),
+        (lambda job: job.update(name=None), "job: name = null is no text; put it in quotes"),
         (lambda job: job.update(version=9), "not a job file; expected format"),
         (lambda job: job.update(vertices=[]), "no vertices; a job needs at least one"),
         (lambda job: job.update(edges=[]), "3 vertices and no edges; say what feeds what"),
@@ -201,6 +208,7 @@ def test_broken_job_files(left_alone: Callable, tmp_path: Path, change: Callable
         ("smal-1", "no job 'stream/smal-1'; did you mean 'stream/small-1'"),
         ("linear:x", "linear:x: the variant is a number of vertices"),
         ("linear:0", "linear:0: a chain has 1 to 500 vertices"),
+        ("linear:²", "linear:²: the variant is a number of vertices"),
         ("small-1:4", "job 'small-1' has no variants"),
         ("no.json", "no.json: no such file; `trimtab import flink` writes job files"),
     ],
@@ -208,6 +216,12 @@ def test_broken_job_files(left_alone: Callable, tmp_path: Path, change: Callable
 def test_unknown_jobs(left_alone: Callable, job: str, said: str) -> None:
     for verb in (SIMULATE, COMPARE, TUNE, TRAIN):
         assert said in left_alone(*verb, "--job", job)
+
+
+def test_an_empty_name_is_no_job(left_alone: Callable) -> None:
+    """As of a variable that was never set: the usual job is not meant."""
+    assert "no job 'stream/'" in left_alone(*SIMULATE, "--job", "")
+    assert "no job 'stream/'" in left_alone("explain", "--policy", "ds2", "--job", "", "--decision", "1")
 
 
 # --- traces ------------------------------------------------------------------------------------------
@@ -218,6 +232,8 @@ def test_unknown_jobs(left_alone: Callable, job: str, said: str) -> None:
     [
         ("clarknet", "no trace 'stream/clarknet'; did you mean 'stream/clarknet-like'"),
         ("flat:many", "flat:many: the variant is a number of days, such as flat:28"),
+        ("flat:²", "flat:²: the variant is a number of days, such as flat:28"),
+        ("flat:1000000000000", "a generated trace of 1000000000000 days; ask for 1 to 366"),
         ("no.trace", "no.trace: no such file; `trimtab import` writes trace files"),
     ],
 )
@@ -233,6 +249,13 @@ def test_a_trace_with_numbers_that_are_none(left_alone: Callable, tmp_path: Path
     for verb in (SIMULATE, COMPARE, TUNE, TRAIN):
         said = left_alone(*verb, *LINEAR, "--trace", "mine.trace")
         assert "rate nan at step 5; fill or cut such steps" in said
+
+
+def test_steps_longer_than_a_day(left_alone: Callable, tmp_path: Path) -> None:
+    week = RateTrace(np.ones(5), step_s=604_800, provenance=Provenance("weeks"))
+    save_trace(week, tmp_path / "mine.trace")
+    said = left_alone(*SIMULATE, *LINEAR, "--trace", "mine.trace")
+    assert "has 0 whole days, an episode needs 1; bring a day from midnight to midnight" in said
 
 
 def test_a_file_that_is_no_trace(left_alone: Callable, tmp_path: Path) -> None:
@@ -268,6 +291,7 @@ def csv(*counts: str) -> str:
         (csv("1", "2", *[""] * 7, "4", "5"), "fill"),
         (csv("1", "nan", "3"), "nothing from 2023-11-14 00:01:00"),
         (csv("1", "lots", "3"), "lots"),
+        ("time,count\n1700000000,1\n1700000060,2\n1e300,3\n", "line 4 has the time '1e300'"),
         (csv("1", "-4", "3"), "-4"),
         ("", "counts.csv: is empty"),
         ("time,count\n0,5\n1,6\n", "give step_s"),
@@ -325,6 +349,7 @@ def test_a_gap_is_filled_when_asked_for(run: Callable, left_alone: Callable, tmp
         (["flink", "nowhere"], "nowhere"),
         (["common-log", "nowhere"], "nowhere"),
         (["prometheus", "http://127.0.0.1:9/api/v1/query_range?query=a"], "127.0.0.1:9"),
+        (["prometheus", "http://[::1/"], "http://[::1/: neither a path nor an address"),
     ],
 )
 def test_histories_that_are_not_there(left_alone: Callable, words: list[str], said: str) -> None:

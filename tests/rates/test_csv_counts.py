@@ -166,6 +166,13 @@ def test_rows_at_an_unsteady_pace_can_be_missed_too(tmp_path: Path) -> None:
     assert "rows are about 60.1 s apart: a step with fewer than 56 of them is a gap" in report.assumptions
 
 
+def test_a_step_has_a_length_that_makes_sense(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,count\n1700000000,1\n1700000060,2\n")
+    for wrong in (0.0, -60.0, 1e25, float("nan")):
+        with pytest.raises(HistoryError, match="give a length above 0, of a year at most"):
+            import_csv_counts(path, step_s=wrong)
+
+
 def test_columns_can_be_named(tmp_path: Path) -> None:
     path = written(tmp_path, "minute,in,out\n0,60,1\n1,120,2\n")
     with pytest.raises(HistoryError, match=r"which of in, out is the count\? name it \(count_column\)"):

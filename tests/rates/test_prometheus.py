@@ -125,6 +125,20 @@ def test_files_of_another_kind(tmp_path: Path) -> None:
         import_prometheus(str(path))
 
 
+@pytest.mark.parametrize("moment", [1_700_000_000_000, float("inf"), "NaN"])
+def test_times_of_another_clock(moment: float | str, tmp_path: Path) -> None:
+    row = {"metric": {"__name__": "r"}, "values": [[moment, "1"], [moment, "2"]]}
+    with pytest.raises(HistoryError, match="times are seconds since 1970, not milliseconds"):
+        import_prometheus(saved(tmp_path, answer(row)))
+
+
+def test_an_offset_is_told_in_hours(tmp_path: Path) -> None:
+    path = saved(tmp_path, answer(series([1, 2])))
+    for wrong in (7200.0, -25.0, 1e18):
+        with pytest.raises(HistoryError, match="give hours, -24 to 24"):
+            import_prometheus(path, utc_offset_hours=wrong)
+
+
 def test_a_step_can_be_given(tmp_path: Path) -> None:
     """Without it, a series with a sample every other step would seem complete."""
     path = saved(tmp_path, answer(series([1, None, 3, None, 5])))

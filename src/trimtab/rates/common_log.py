@@ -17,7 +17,7 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.rates.counting import LONGEST, Fill, Series, mended, runs_of
+from trimtab.rates.counting import LONGEST, Fill, Series, check_offset, mended, runs_of
 from trimtab.rates.reading import DAMAGE, BrokenLines, lines_of, open_maybe_packed
 from trimtab.rates.traces import DAY_S, RateTrace
 
@@ -52,6 +52,7 @@ def import_common_log(
     """
     if step_s < 1 or DAY_S % step_s:
         raise HistoryError(f"{path}: steps of {step_s} s do not divide a day; use 60, or another divisor")
+    check_offset(path, utc_offset_hours)
     report = ImportReport(path)
     files = _files(Path(path))
     log = _Log(path, step_s, utc_offset_hours, keep_going=keep_going, tolerated_share=tolerated_share)

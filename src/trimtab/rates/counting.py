@@ -13,11 +13,13 @@ from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.rates.traces import DAY_S, Flags, Floats, Provenance, RateTrace
 
-__all__ = ["Fill", "Series", "mended", "runs_of"]
+__all__ = ["LATEST_S", "Fill", "Series", "check_offset", "mended", "runs_of"]
 
 Fill: TypeAlias = Literal["interpolate", "zero"]
 LONGEST = 20_000_000
 """Steps: 38 years of minutes. More means that the clock of the history went astray."""
+LATEST_S = 2.5e11
+"""Seconds since 1970, in the year 9892: later times are told in another unit, and no calendar has them."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,12 @@ def mended(
     start_s = 0.0 if begins is None else (begins - _midnight(begins)).total_seconds()
     report.count(f"steps of {series.step_s:g} s", len(rates))
     return RateTrace(rates, series.step_s, Provenance(series.source, dict(settings)), start_s=start_s % DAY_S)
+
+
+def check_offset(source: str, hours: float | None) -> None:
+    """Refuse what no clock is off universal time."""
+    if hours is not None and not abs(hours) <= 24:
+        raise HistoryError(f"{source}: utc_offset_hours = {hours:g}; give hours, -24 to 24")
 
 
 def runs_of(flags: Flags) -> list[tuple[int, int]]:

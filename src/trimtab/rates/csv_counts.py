@@ -30,7 +30,7 @@ from trimtab.rates.csv_tables import (
 )
 from trimtab.rates.even_steps import Steps, steps_of
 from trimtab.rates.reading import BrokenLines
-from trimtab.rates.traces import Floats, RateTrace
+from trimtab.rates.traces import DAY_S, Floats, RateTrace
 
 __all__ = ["import_csv_counts"]
 
@@ -49,6 +49,7 @@ PER = re.compile(
 RATE = re.compile(
     rf"(?<![a-z])(?:(?:{'|'.join(map(singular, AMOUNTS))})s?)?(rate|rps|qps|tps|rpm|qpm)s?(?![a-z])"
 )
+LONGEST_STEP_S = 366 * DAY_S
 WAY_OUT = "name a CSV with a column of times and one of counts"
 
 
@@ -82,8 +83,8 @@ def import_csv_counts(
     """
     file = Path(path)
     report = ImportReport(path)
-    if step_s is not None and not (np.isfinite(step_s) and step_s > 0):
-        raise HistoryError(f"{path}: steps of {step_s} s; give a length above 0")
+    if step_s is not None and not 0 < step_s <= LONGEST_STEP_S:
+        raise HistoryError(f"{path}: steps of {step_s:g} s; give a length above 0, of a year at most")
     if zeros not in ("data", "gaps"):
         raise HistoryError(f"{path}: zeros = {zeros!r}; use data or gaps")
     header, rows = header_and_rows(file, keep_going=keep_going, report=report, way_out=WAY_OUT)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
+from trimtab.rates.counting import LATEST_S
 from trimtab.rates.reading import lines_of
 
 __all__ = [
@@ -45,7 +46,7 @@ class Clock:
         """Seconds since 1970 or since the beginning; None for what is no time."""
         if self.unit_s is not None:
             number = number_of(cell)
-            return None if number is None else number * self.unit_s
+            return None if number is None or abs(number * self.unit_s) > LATEST_S else number * self.unit_s
         moment = _date(cell)
         if moment is not None and moment.tzinfo is not None:
             self.offset = moment.utcoffset() if self.offset is None else self.offset

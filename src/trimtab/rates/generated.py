@@ -159,7 +159,7 @@ def sine(seed: int = 0, days: int = 14) -> RateTrace:
 
 def flat(seed: int = 0, days: int = 14) -> RateTrace:
     """Always the same; every seed is the same."""
-    return _trace("flat", np.full(days * MINUTES, 100.0), 60.0, seed, days)
+    return _trace("flat", np.full(len(_steps_of(days, MINUTES)), 100.0), 60.0, seed, days)
 
 
 def _trace(name: str, rates: Floats, step_s: float, seed: int, days: int) -> RateTrace:

@@ -19,7 +19,12 @@ LEAST_DAYS = 3
 
 
 def whole_days(trace: RateTrace) -> tuple[int, int]:
-    """First whole day, and the one after the last; days at either end may be covered in part only."""
+    """First whole day, and the one after the last; days at either end may be covered in part only.
+
+    Steps longer than a day tell of no day.
+    """
+    if trace.step_s > DAY_S:
+        return 0, 0
     # A span may end a rounding error before midnight.
     slack = 0.5 * trace.step_s
     first = int(-((slack - trace.start_s) // DAY_S))

@@ -11,7 +11,7 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.rates.counting import LONGEST, Fill, Series, mended
+from trimtab.rates.counting import LONGEST, Fill, Series, check_offset, mended
 from trimtab.rates.range_queries import Points, on_grid, read_range, spacing_of
 from trimtab.rates.traces import Floats, RateTrace
 
@@ -48,6 +48,7 @@ def import_prometheus(
         raise HistoryError(f"{source}: kind = {kind!r}; use auto, rate or counter")
     if step_s is not None and not step_s > 0:
         raise HistoryError(f"{source}: steps of {step_s} s; give a length above 0")
+    check_offset(source, utc_offset_hours)
     report = ImportReport(source)
     all_points = read_range(
         source, query=query, start_s=start_s, end_s=end_s, step_s=step_s, timeout_s=timeout_s

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from trimtab.core.errors import HistoryError
+from trimtab.rates.counting import LATEST_S
 from trimtab.rates.reading import fetch_json, is_address, load_json
 from trimtab.rates.traces import Floats
 
@@ -120,9 +121,21 @@ def _series_of(answer: Any, source: str) -> list[Points]:
     if not isinstance(data, Mapping) or kind != "matrix":
         raise HistoryError(f"{source}: a result of type {kind}, not matrix; ask query_range, not query")
     try:
-        return [_points(row) for row in data["result"]]
+        found = [_points(row) for row in data["result"]]
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise HistoryError(f"{source}: a damaged answer ({problem!r}); {WAY_OUT}") from None
+    for points in found:
+        _refuse_other_clocks(source, points)
+    return found
+
+
+def _refuse_other_clocks(source: str, points: Points) -> None:
+    astray = points.times_s[~(np.abs(points.times_s) < LATEST_S)]
+    if astray.size:
+        raise HistoryError(
+            f"{source}: {points.name} has a sample at {astray[0]:g}; times are seconds since 1970, "
+            "not milliseconds"
+        )
 
 
 def _points(row: Mapping[str, Any]) -> Points:

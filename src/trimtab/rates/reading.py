@@ -110,7 +110,10 @@ class BrokenLines:
 
 def is_address(source: str) -> bool:
     """Whether this is an address and not a path."""
-    return urlsplit(source).scheme in ("http", "https")
+    try:
+        return urlsplit(source).scheme in ("http", "https")
+    except ValueError as problem:
+        raise HistoryError(f"{source}: neither a path nor an address ({problem}); mend it") from None
 
 
 def fetch_json(address: str, *, timeout_s: float, way_out: str) -> Any:

@@ -184,6 +184,10 @@ def _made(kind: type[Any], told: Any, number: int | None = None) -> Any:
             raise WorkloadError(f"{what}: {name} = {json.dumps(value)} is no number; write it without quotes")
         if known[name].type == "int" and value != value // 1:
             raise WorkloadError(f"{what}: {name} = {value} is no whole number; round it")
+        if known[name].type == "bool" and not isinstance(value, bool):
+            raise WorkloadError(f"{what}: {name} = {json.dumps(value)}; write true or false, without quotes")
+        if known[name].type == "str" and not isinstance(value, str):
+            raise WorkloadError(f"{what}: {name} = {json.dumps(value)} is no text; put it in quotes")
     for name, field in known.items():
         if name not in told and field.default is MISSING:
             raise WorkloadError(f"{what}: {name} is missing; add it")

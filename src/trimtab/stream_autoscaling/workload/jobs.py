@@ -106,7 +106,7 @@ def synthetic(variant: str = "", seed: int = 0) -> Job:
 
 
 def _vertices(name: str, variant: str) -> int:
-    if not variant.isdigit():
+    if not variant.isdecimal():
         raise WorkloadError(f"{name}:{variant}: the variant is a number of vertices, such as {name}:5")
     return int(variant)
 

@@ -206,7 +206,7 @@ def flat(variant: str = "", seed: int = 0) -> RateTrace:
 
 
 def _days(name: str, variant: str) -> int:
-    if variant and not variant.isdigit():
+    if variant and not variant.isdecimal():
         raise WorkloadError(f"{name}:{variant}: the variant is a number of days, such as {name}:28")
     return int(variant or 14)
 
