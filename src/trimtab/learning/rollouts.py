@@ -9,8 +9,9 @@ one lane, or its observation travels to the device, the host steps the other::
 Observations go to the device once, where the policy reads them and the update finds them again.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import jax
@@ -114,11 +115,15 @@ class _Lane:
             self.beyond.append(self._valued(self._watched.cut_short()))
         return outcome
 
-    def go_on(self, keys: Iterable[NDArray[np.uint32]]) -> None:
-        """Answer and ask again, once for each key."""
-        for key in keys:
-            self.answer()
+    def play(self, keys: NDArray[np.uint32], *, whole_episodes: bool) -> None:
+        """Ask, then answer and ask again once for each key, or until every environment has ended."""
+        self.ask(keys[0])
+        unfinished = np.ones(self.environment.size, bool)
+        for key in keys[1:]:
+            unfinished &= ~self.answer().ended
             self.ask(key)
+            if whole_episodes and not unfinished.any():
+                break
 
     def _valued(self, cut: CutShort | None) -> NDArray[np.float32]:
         """What the future would have been worth where somebody stopped watching; a value needs no luck."""
@@ -139,28 +144,17 @@ def collect(
 ) -> Rollout:
     """Make `horizon` decisions in every environment, from where each stands now.
 
-    `act` comes from `compiled`. Whole episodes: go on until every environment has ended once, or
-    to the horizon; the time axis is then padded to one of few lengths (each new one compiles).
+    `act` comes from `compiled`. Whole episodes: each lane goes on until its environments have all ended once,
+    or to the horizon; the time axis is then padded to one of few lengths (each new one compiles).
     There, `valid` is false after the first end, and wholly for an episode the horizon cut short:
     half an episode would teach that taking many decisions is cheap.
     """
     playing = [_Lane(lane, act, parameters) for lane in lanes]
     # Drawn at once and kept on the host: splitting a key for each decision would cost more than it.
     keys = np.asarray(_split(key, (horizon + 1) * len(playing))).reshape(horizon + 1, len(playing), 2)
-    for number, lane in enumerate(playing):
-        lane.ask(keys[0, number])
-    if not whole_episodes:
-        with ThreadPoolExecutor(len(playing)) as threads:
-            list(threads.map(_Lane.go_on, playing, keys[1:].swapaxes(0, 1)))
-        return _gathered(playing, None)
-    unfinished = [np.ones(lane.size, dtype=bool) for lane in lanes]
-    for step in range(1, horizon + 1):
-        for number, lane in enumerate(playing):
-            unfinished[number] &= ~lane.answer().ended
-            lane.ask(keys[step, number])
-        if not any(some.any() for some in unfinished):
-            break
-    return _gathered(playing, horizon)
+    with ThreadPoolExecutor(len(playing)) as threads:
+        list(threads.map(partial(_Lane.play, whole_episodes=whole_episodes), playing, keys.swapaxes(0, 1)))
+    return _gathered(playing, horizon if whole_episodes else None)
 
 
 def _split_key(key: jax.Array, count: int) -> jax.Array:
@@ -171,10 +165,11 @@ _split = jax.jit(_split_key, static_argnums=1)
 
 
 def _gathered(playing: Sequence[_Lane], longest: int | None) -> Rollout:
-    steps = len(playing[0].outcomes)
+    steps = max(len(lane.outcomes) for lane in playing)
     length = steps if longest is None else min(_rounded_up(steps), longest)
-    observation = _side_by_side([_padded(lane.observations[:steps], length) for lane in playing])
-    acted = _side_by_side([_padded(lane.acted[:steps], length) for lane in playing])
+    # What was asked last has not been answered.
+    observation = _side_by_side([_padded(lane.observations[:-1], length) for lane in playing])
+    acted = _side_by_side([_padded(lane.acted[:-1], length) for lane in playing])
     rewards, elapsed_s, ended = (
         np.concatenate([_on_host(lane.outcomes, column, length) for lane in playing], axis=1)
         for column in range(3)
