@@ -25,6 +25,13 @@ from trimtab.core.errors import ActionError, SettingsError
 WIDE = {"up_factor": 1000, "down_factor": 1000}
 
 
+class Gone:
+    """As an array on a device whose memory was given back."""
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        raise RuntimeError("Array has been deleted")
+
+
 def reason(play: Play, step: Step) -> Reason:
     assert play.guarded is not None
     return Reason(int(play.guarded.reasons[0, step]))
@@ -45,6 +52,8 @@ def who(play: Play) -> Acting:
         ([[1.0, 2.0]], Reason.WRONG_SHAPE),
         ("ten", Reason.WRONG_SHAPE),
         ([[None]], Reason.NOT_FINITE),
+        ([[10**400]], Reason.WRONG_SHAPE),
+        (Gone(), Reason.WRONG_SHAPE),
     ],
 )
 def test_an_answer_that_is_none_is_replaced_by_the_heuristics(proposal, why):

@@ -154,10 +154,10 @@ def validate(tools: Instruments, frame: Frame, proposal: Any, evidence: Evidence
 
 
 def as_floats(proposal: Any) -> Floats | None:
-    """An array, or None where it cannot be made one."""
+    """An array, or None where it cannot be made one: whatever a policy answers, the guard goes on."""
     try:
         return np.asarray(proposal, np.float64)
-    except (TypeError, ValueError):
+    except Exception:
         return None
 
 
