@@ -63,6 +63,14 @@ def test_an_answer_that_is_none_is_replaced_by_the_heuristics(proposal, why):
     assert reason(play, Step.CHOOSE) is Reason.INVALID
 
 
+def test_the_largest_number_there_is_is_the_most_allowed():
+    settings = GuardSettings(dimensions=(Dimension(name="cpu", quantum=0.01, least=0.1, most=4),))
+    guard = Guard(settings)
+    needs = Needs.of(settings, [[1.0]])
+    _, guarded = guard.step(guard.begin(1), [[1e308]], np.array([[1.0]]), Evidence.of(1), needs)
+    assert guarded.trail[Step.PROJECT + 1, 0, 0] == 4
+
+
 def test_an_answer_older_than_three_intervals_has_expired():
     play = Play(plain_guard(), current=10)
     assert play.tick(11, heuristic=12, proposal_age_s=45) == 11
