@@ -28,6 +28,7 @@ def test_a_profile_is_fitted_and_can_be_used(run: Callable, tmp_path: Path) -> N
     assert "cpu_ms" in answer.out
     assert "R² of CPU" in answer.out
     assert "next: trimtab simulate pod --app shop.toml" in answer.out
+    assert "a full pod (64 requests at work, 512 in its queue) holds 1," in answer.out
     app = make_application(str(tmp_path / "shop.toml"))
     assert app.name == "shop"
     assert 1000 * app.cpu_s == pytest.approx(20, rel=0.03)

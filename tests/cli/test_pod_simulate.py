@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.episode import METRICS
 from trimtab.pod_autoscaling.workload.applications import make_application, save_application
 from trimtab.rates.traces import Provenance, RateTrace, save_trace
@@ -160,3 +161,26 @@ def test_the_wing_is_listed(run: Callable) -> None:
     found = run("workloads", "--json").json
     assert {"textbook", "thumbnails", "synthetic"} <= {entry["name"] for entry in found["applications"]}
     assert {"diurnal", "bursty", "azure-like"} <= {entry["name"] for entry in found["pod_traces"]}
+
+
+def test_kills_come_with_the_memory_that_prevents_them(run: Callable, tmp_path: Path) -> None:
+    """60 MiB and 20 requests of 10: a full pod holds 260, and 1.05 times that as its least is enough."""
+    small = Application(workers=8, queue=12, memory_mib=60, memory_per_request_mib=10)
+    save_application(small, tmp_path / "mine.toml")
+    save_trace(RateTrace(np.full(4, 80.0), 15.0, Provenance("mine")), tmp_path / "rush.trace")
+    words = ["simulate", "pod", "--policy", "static", "--app", "mine.toml", "--trace", "rush.trace"]
+    (tmp_path / "small.toml").write_text("start_replicas = 1\nstart_memory_mib = 128\n")
+    told = run(*words, "--settings", "small.toml").out
+    assert "pods ran out of memory; a full pod (8 requests at work, 12 in its queue) holds 260 MiB" in told
+    assert "least_memory_mib = 273 keeps every rush from killing one" in told
+    (tmp_path / "enough.toml").write_text(
+        "start_replicas = 1\nleast_memory_mib = 273\nmost_memory_mib = 300\n"
+    )
+    assert "a full pod" not in run(*words, "--settings", "enough.toml").out
+
+
+def test_who_moves_a_bound_need_not_move_the_start(run: Callable, tmp_path: Path) -> None:
+    (tmp_path / "large.toml").write_text("least_memory_mib = 2000\nleast_replicas = 3\nmost_cpu = 0.5\n")
+    words = ["simulate", "pod", "--policy", "static", *QUICK, "--settings", "large.toml", "--json"]
+    deployment = run(*words).json["deployment"]
+    assert [deployment[f"start_{name}"] for name in ("memory_mib", "replicas", "cpu")] == [2000, 3, 0.5]

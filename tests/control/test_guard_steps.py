@@ -25,6 +25,13 @@ from trimtab.core.errors import ActionError, SettingsError
 WIDE = {"up_factor": 1000, "down_factor": 1000}
 
 
+class Gone:
+    """As an array on a device whose memory was given back."""
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        raise RuntimeError("Array has been deleted")
+
+
 def reason(play: Play, step: Step) -> Reason:
     assert play.guarded is not None
     return Reason(int(play.guarded.reasons[0, step]))
@@ -45,6 +52,8 @@ def who(play: Play) -> Acting:
         ([[1.0, 2.0]], Reason.WRONG_SHAPE),
         ("ten", Reason.WRONG_SHAPE),
         ([[None]], Reason.NOT_FINITE),
+        ([[10**400]], Reason.WRONG_SHAPE),
+        (Gone(), Reason.WRONG_SHAPE),
     ],
 )
 def test_an_answer_that_is_none_is_replaced_by_the_heuristics(proposal, why):
@@ -52,6 +61,14 @@ def test_an_answer_that_is_none_is_replaced_by_the_heuristics(proposal, why):
     assert play.tick(proposal, heuristic=12) == 12
     assert reason(play, Step.VALIDATE) is why
     assert reason(play, Step.CHOOSE) is Reason.INVALID
+
+
+def test_the_largest_number_there_is_is_the_most_allowed():
+    settings = GuardSettings(dimensions=(Dimension(name="cpu", quantum=0.01, least=0.1, most=4),))
+    guard = Guard(settings)
+    needs = Needs.of(settings, [[1.0]])
+    _, guarded = guard.step(guard.begin(1), [[1e308]], np.array([[1.0]]), Evidence.of(1), needs)
+    assert guarded.trail[Step.PROJECT + 1, 0, 0] == 4
 
 
 def test_an_answer_older_than_three_intervals_has_expired():

@@ -225,6 +225,23 @@ def test_too_few_samples() -> None:
         fit_application(service_history("short", 15.0, short))
 
 
+def test_callers_of_a_slow_service_wait_for_what_is_in_time() -> None:
+    """At 30 s, the usual, they would give up before anything is late."""
+    slow, _ = fit_application(service_of(Truth(cpu_ms=8000, io_ms=4000, mean_rate=1)))
+    assert slow.slo_s > 30
+    assert slow.timeout_s == pytest.approx(2 * slow.slo_s, rel=1e-3)
+    quick, _ = fit_application(service_of(Truth()))
+    assert quick.timeout_s == 30
+
+
+def test_pods_with_more_requests_inside_than_workers_are_doubted() -> None:
+    busy = Truth(cpu_ms=2, io_ms=2000, mean_rate=200)  # a pod of one core has 200 a second: 400 inside
+    _, report = fit_application(service_of(busy))
+    assert any("and with workers = 64 the others would wait" in one for one in report.warnings)
+    _, report = fit_application(service_of(Truth()))
+    assert not any("workers = 64" in one for one in report.warnings)
+
+
 def test_a_limit_that_cannot_be_held() -> None:
     app, _ = fit_application(service_of(Truth()), slo_ms=400.0)
     assert app.slo_s == 0.4

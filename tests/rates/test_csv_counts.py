@@ -52,7 +52,9 @@ def test_running_numbers_need_a_step(tmp_path: Path) -> None:
 def test_a_single_column_needs_a_step(tmp_path: Path) -> None:
     """As Autothrottle's traces: one rate per line, each of a second."""
     path = written(tmp_path, "5\n10\n15\n")
-    with pytest.raises(HistoryError, match="one column only"):
+    with pytest.raises(
+        HistoryError, match="one column only; give step_s, the seconds of a row, or name a CSV"
+    ):
         import_csv_counts(path)
     trace, report = import_csv_counts(path, step_s=1, values="rates")
     assert trace.rates.tolist() == [5, 10, 15]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from trimtab.cli.import_history import check_target, options_of
 from trimtab.cli.terminal import JsonFlag, Switch, print_json
 
-__all__ = ["fit_profile"]
+if TYPE_CHECKING:
+    from trimtab.pod_autoscaling.application import Application
+
+__all__ = ["fit_profile", "full_pod_told"]
+
+FULL_MARGIN = 1.05
+"""What has leaked since the start comes on top of what a full pod holds."""
 
 
 def fit_profile(
@@ -65,6 +72,7 @@ def fit_profile(
             {
                 "profile": str(out),
                 "application": application.model_dump(),
+                "full_pod_mib": application.full_mib,
                 **report.as_dict(),
                 "read": read.as_dict(),
             }
@@ -73,6 +81,23 @@ def fit_profile(
     told = [
         f"{out}: {1000 * application.cpu_s:.3g} ms of work and {1000 * application.io_s:.3g} ms of waiting a "
         f"request, {application.memory_mib:.3g} MiB a pod; the limit is {1000 * application.slo_s:.3g} ms",
+        full_pod_told(application),
         f"next: trimtab simulate pod --app {out} --policy hpa --draw hour.png",
     ]
     print("\n".join([*read.lines(), "", *report.lines(), "", *told]))
+
+
+def full_pod_told(application: Application) -> str:
+    """What a pod holds that has taken in all it can, and the setting with which no rush kills it.
+
+    >>> from trimtab.pod_autoscaling.application import Application
+    >>> print(full_pod_told(Application(workers=8, queue=12, memory_per_request_mib=5.0)))
+    a full pod (8 requests at work, 12 in its queue) holds 160 MiB; least_memory_mib = 168 keeps every rush \
+from killing one (simulate: in a file for --settings; compare, train: --set deployment.least_memory_mib=168)
+    """
+    least = math.ceil(FULL_MARGIN * application.full_mib)
+    return (
+        f"a full pod ({application.workers} requests at work, {application.queue} in its queue) holds "
+        f"{application.full_mib:,.0f} MiB; least_memory_mib = {least} keeps every rush from killing one "
+        f"(simulate: in a file for --settings; compare, train: --set deployment.least_memory_mib={least})"
+    )

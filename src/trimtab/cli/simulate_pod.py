@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import EpisodeFlags
+from trimtab.cli.fit_profile import full_pod_told
 from trimtab.cli.terminal import command_line, now, print_json, remark, say_if_compiling, table_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def simulate_pod(
         print_json(content)
         return
     _print(episode, watching, f"{arriving.name} with {arriving_told(arriving, application)}", draw)
+    if episode.kills.any():
+        print(f"\n{episode.kills.sum():.0f} pods ran out of memory; {full_pod_told(application)}")
 
 
 def deployment_of(flags: EpisodeFlags) -> Deployment:

@@ -150,14 +150,17 @@ def validate(tools: Instruments, frame: Frame, proposal: Any, evidence: Evidence
     codes[(answer < 0).any(axis=1)] = Reason.NEGATIVE
     codes[~np.isfinite(answer).all(axis=1)] = Reason.NOT_FINITE
     usable = codes == 0
-    return np.where(usable, np.where(usable, answer, 0.0) / tools.quantum, frame.heuristic), codes
+    # 1e308 cores are infinitely many hundredths: no reason to warn, the bounds come next.
+    with np.errstate(over="ignore"):
+        quanta = np.where(usable, answer, 0.0) / tools.quantum
+    return np.where(usable, quanta, frame.heuristic), codes
 
 
 def as_floats(proposal: Any) -> Floats | None:
-    """An array, or None where it cannot be made one."""
+    """An array, or None where it cannot be made one: whatever a policy answers, the guard goes on."""
     try:
         return np.asarray(proposal, np.float64)
-    except (TypeError, ValueError):
+    except Exception:
         return None
 
 

@@ -134,6 +134,16 @@ class Application(Settings):
         """The limit of the 99th percentile of latency."""
         return self.slo_ms / 1000 if self.slo_ms else self.slo_factor * self.unloaded_p99_s
 
+    def with_patient_callers(self) -> Application:
+        """With callers who wait for twice the limit at least, as nobody waits less than is still in time.
+
+        >>> slow = Application(segments=(Segment(cpu_ms=10_000, cpu_variation=0),))
+        >>> slow.slo_s, slow.timeout_s, slow.with_patient_callers().timeout_s
+        (20.0, 30.0, 40.0)
+        """
+        longest_s = min(float(f"{2 * self.slo_s:.4g}"), 3600.0)
+        return self.model_copy(update={"timeout_s": max(self.timeout_s, longest_s)})
+
     @property
     def limit_problem(self) -> str:
         """Why no size can hold the limit, empty if one can; only a service that became slow may have one."""

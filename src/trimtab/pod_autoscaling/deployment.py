@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from trimtab.core.settings import Field, Settings, model_validator
 
 __all__ = ["Deployment", "Objective"]
+
+SIZES = ("replicas", "cpu", "memory_mib")
 
 
 class Objective(Settings):
@@ -41,8 +44,10 @@ class Objective(Settings):
 class Deployment(Settings):
     """Everything about a simulated Kubernetes that is not the application and not what arrives.
 
-    >>> Deployment(interval_s=30).interval_s
-    30
+    A start that is not told is the usual one, or the bound that it would be beyond.
+
+    >>> Deployment(interval_s=30).interval_s, Deployment(least_memory_mib=1000).start_memory_mib
+    (30, 1000.0)
     """
 
     interval_s: int = Field(default=15, ge=1, le=600, description="Seconds between decisions.")
@@ -102,9 +107,24 @@ class Deployment(Settings):
     metric_noise: float = Field(default=0.01, ge=0, le=1, description="Relative error of a metric.")
     objective: Objective = Field(default=Objective(), description="What is good.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _start_follows_bounds(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        moved: dict[str, Any] = {}
+        for name in SIZES:
+            start, least, most = f"start_{name}", given.get(f"least_{name}"), given.get(f"most_{name}")
+            usual = cls.model_fields[start].default
+            if isinstance(least, int | float) and least > usual:
+                moved[start] = least
+            elif isinstance(most, int | float) and most < usual:
+                moved[start] = most
+        return {**moved, **given}
+
     @model_validator(mode="after")
     def _bounds_fit(self) -> Deployment:
-        for name in ("replicas", "cpu", "memory_mib"):
+        for name in SIZES:
             least, most = getattr(self, f"least_{name}"), getattr(self, f"most_{name}")
             start = getattr(self, f"start_{name}")
             if least > most:

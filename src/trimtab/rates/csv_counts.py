@@ -147,7 +147,7 @@ def _amount_place(path: str, names: list[str], time: int) -> int:
     if len(chosen) == 1:
         return chosen[0]
     if not others:
-        raise HistoryError(f"{path}: one column only; {WAY_OUT}")
+        raise HistoryError(f"{path}: one column only; give step_s, the seconds of a row, or {WAY_OUT}")
     raise HistoryError(
         f"{path}: which of {', '.join(names[place] for place in chosen)} is the count? name it (count_column)"
     )

@@ -61,6 +61,13 @@ def test_calls_of_2021(tmp_path: Path) -> None:
     assert app.segments[0].cpu_variation == pytest.approx(0.25)
 
 
+def test_callers_of_slow_functions_wait_for_what_is_in_time(tmp_path: Path) -> None:
+    """The usual 30 s are less than twice the 99th percentile of 20 s."""
+    durations_file(tmp_path, {"a1": (20_000, 10, 20_000, 20_000)})
+    app, _ = import_azure_profile(str(tmp_path))
+    assert app.timeout_s == pytest.approx(2 * app.slo_s, rel=1e-3) and app.slo_s > 30
+
+
 @pytest.mark.parametrize("share", [0.0, 1.5])
 def test_shares_that_are_none(share: float, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="give a share above 0, at most 1"):

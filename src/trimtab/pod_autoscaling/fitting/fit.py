@@ -37,8 +37,9 @@ def fit_application(
     `balancing` is how requests are spread over pods: to the emptier of two (Envoy, most meshes) or at random
     (kube-proxy). It says how much of the latency is queueing.
 
-    What history cannot tell (worker slots, queue, time-outs) stays at its usual value; the report says so. It
-    warns of a limit that the service, as it was measured, cannot hold in any size.
+    What history cannot tell (worker slots, queue, time-outs) stays at its usual value; the report says so.
+    Only callers wait longer where the limit is longer. It warns of a limit that the service, as it was
+    measured, cannot hold in any size.
 
     >>> from trimtab.pod_autoscaling.fitting.service_history import service_history
     >>> rate = np.linspace(10, 200, 60)
@@ -59,6 +60,7 @@ def fit_application(
         "workers, queue, time-out, the CPU of a start and the cache cannot be seen in such data: the usual "
         "values; edit the file if you know them"
     )
+    _doubt_workers(history, usual, report)
     if not slo_ms:
         report.assume(f"the latency limit is {usual.slo_factor:g} unloaded 99th percentiles; slo_ms sets it")
     fields = {
@@ -81,7 +83,8 @@ def fit_application(
     }
     # Through the settings' door, so that what is out of range is refused in one line.
     found = load_settings(Application, None, fields, given_as=lambda field: history.source)
-    return (_with_limit(found, slo_ms, report) if slo_ms else found), report
+    limited = _with_limit(found, slo_ms, report) if slo_ms else found
+    return limited.with_patient_callers(), report
 
 
 def _with_limit(application: Application, slo_ms: float, report: FitReport) -> Application:
@@ -92,6 +95,15 @@ def _with_limit(application: Application, slo_ms: float, report: FitReport) -> A
     if limited.limit_problem:
         report.warn(limited.limit_problem)
     return limited
+
+
+def _doubt_workers(history: ServiceHistory, usual: Application, report: FitReport) -> None:
+    held = history.inside[np.isfinite(history.inside)]
+    if history.knows("replicas") and held.size and np.median(held) > usual.workers:
+        report.warn(
+            f"pods had {np.median(held):.0f} requests inside, and with workers = {usual.workers} the others "
+            "would wait; raise workers in the file, or mend the unit of latency"
+        )
 
 
 def _starts(history: ServiceHistory, usual: Application, report: FitReport) -> tuple[float, float]:

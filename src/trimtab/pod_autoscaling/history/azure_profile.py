@@ -91,9 +91,10 @@ def import_azure_profile(
     )
     report.assume(f"{cpu_share:.0%} of a call's duration is CPU work; the traces do not tell")
     report.assume("memory of a request, start-up, workers and limits are the usual ones; edit the file")
-    return Application(
+    application = Application(
         name=f"azure-{called.replace(' ', '-')}", segments=(segment,), memory_mib=memory_mib
-    ), report
+    )
+    return application.with_patient_callers(), report
 
 
 def _joined(files: list[Path], columns: list[str], keep_going: bool) -> pl.DataFrame:
