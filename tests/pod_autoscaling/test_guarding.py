@@ -21,7 +21,7 @@ from trimtab.pod_autoscaling.guarding import (
     turns_of,
 )
 from trimtab.pod_autoscaling.policies import make_policy
-from trimtab.pod_autoscaling.problem import CPU, MEMORY
+from trimtab.pod_autoscaling.problem import CPU, MEMORY, Pods
 from trimtab.pod_autoscaling.simulator.simulator import simulate
 
 SERVICE = services_of(1, slo_s=0.4)
@@ -56,6 +56,11 @@ def test_needs_are_read_off_usage():
     # No sample of a pod that is not ready counts.
     found = needs(pod_cpu=[[0.5, 0.6, 0.7, 0.8]], pod_ready=[[True, True, True, False]])
     assert found.floor[0, CPU] == pytest.approx(0.735)
+    # Nor do columns without a pod: a simulator has room for twice the most replicas.
+    snapshot = snapshot_of(SERVICE, pod_cpu=[[0.5, 0.6, 0.7, 0.8]])
+    roomy = snapshot._replace(pods=Pods(*(np.pad(one, ((0, 0), (0, 76))) for one in snapshot.pods)))
+    assert needs_of(roomy, guard_of(SERVICE, 15.0).settings).floor[0, CPU] == pytest.approx(0.84)
+    assert needs(pod_ready=False).floor[0, CPU] == 0
 
 
 @pytest.mark.parametrize(("killed_at", "floor"), [(300.0, 440.0), (600.0, 720.0), (450.0, 550.0)])

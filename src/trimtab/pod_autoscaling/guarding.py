@@ -122,8 +122,7 @@ def needs_of(snapshot: Snapshot, settings: GuardSettings) -> Needs:
     services, samples, pods = snapshot.services, snapshot.samples, snapshot.pods
     told = samples.present & samples.complete
     floor = np.zeros(snapshot.size.shape)
-    used = np.where(pods.exists & pods.ready & pods.measured, pods.cpu, 0.0)
-    floor[:, CPU] = _CPU_MARGIN * np.quantile(used, 0.95, axis=1, method="higher")
+    floor[:, CPU] = _CPU_MARGIN * _busiest(pods.cpu, pods.exists & pods.ready & pods.measured)
     floor[:, MEMORY] = _MEMORY_MARGIN * np.where(told, samples.memory, 0.0).max(1)
     # NaN where there was no kill, which is not recent.
     recent = pods.exists & (snapshot.now_s[:, None] - pods.killed_s < _KILL_REMEMBERED_S)
@@ -138,6 +137,15 @@ def needs_of(snapshot: Snapshot, settings: GuardSettings) -> Needs:
         floor=np.minimum(floor, services.most),
         capacity=cores / _FULL,
     )
+
+
+def _busiest(cpu: Floats, counts: NDArray[np.bool_]) -> Floats:
+    """The 95th percentile, rounded up, over the pods that count, [E]; 0 where none does."""
+    ranked = np.sort(np.where(counts, cpu, -np.inf), axis=1)
+    number = counts.sum(1)
+    place = ranked.shape[1] - number + np.ceil(0.95 * (number - 1)).astype(np.int64)
+    found = np.take_along_axis(ranked, np.minimum(place, ranked.shape[1] - 1)[:, None], axis=1)[:, 0]
+    return np.where(number > 0, found, 0.0)
 
 
 class Acted(NamedTuple):
