@@ -25,7 +25,7 @@ __all__ = ["deployment_of", "hours_of", "simulate_pod", "start_factor_of"]
 USUAL_APPLICATION = "textbook"
 USUAL_TRACE = "diurnal"
 USUAL_HOURS = 1.0
-USUAL_BESIDE = "hpa:target=70,cpu=1"
+USUAL_BESIDE = "multi:slack=1,cpu=4"
 WHO = {"heuristic": "the rule", "policy": "the policy", "larger": "the larger of both", "hold": "nobody"}
 PICTURES = ("report.html", "episode.png", "episode.svg")
 

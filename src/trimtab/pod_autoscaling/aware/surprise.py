@@ -1,5 +1,7 @@
 """How unlike training a service is: how far what a policy sees of it lies from what it saw there, on numpy.
 
+It saw there what it did itself, and what usual rules did while it watched: whose pods these are is no matter.
+
 What is seen of a service is averaged over some ten minutes: single moments are wild everywhere, and it is
 the mean that tells services apart. The distance of that mean x is Mahalanobis', in deviations of training:
 sqrt((x - m)' C^-1 (x - m)), with the mean m and the covariance C. A score of 1 is what 99.5 % of training

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +27,7 @@ from trimtab.pod_autoscaling.aware.advantages import best_answers, fitted_advant
 from trimtab.pod_autoscaling.aware.design import design_from
 from trimtab.pod_autoscaling.aware.lessons import Actor, Lessons, collect_lessons
 from trimtab.pod_autoscaling.aware.policy import AwarePolicy, make_bundle
-from trimtab.pod_autoscaling.aware.services import Ground, draw_services, play_services
+from trimtab.pod_autoscaling.aware.services import Ground, Service, draw_services, play_services
 from trimtab.pod_autoscaling.aware.surprise import QUANTILE, Familiar
 from trimtab.pod_autoscaling.aware.task import (
     AwareSettings,
@@ -36,7 +37,8 @@ from trimtab.pod_autoscaling.aware.task import (
     ppo_training_of,
 )
 from trimtab.pod_autoscaling.deployment import Deployment
-from trimtab.pod_autoscaling.problem import Floats, Services, Snapshot
+from trimtab.pod_autoscaling.policies import make_policy
+from trimtab.pod_autoscaling.problem import Floats, PodPolicy, Services, Snapshot
 
 __all__ = [
     "ASKED_FOR",
@@ -59,6 +61,8 @@ _TOLD_BY_LESSONS = {
 """Fields of `AwareSettings` with which other lessons would have been collected."""
 _FAMILIAR, _FAMILIAR_SEED = 4, 2_000_000
 """What is familiar is told by so many times the services of validation."""
+_BESIDE = ("hpa:target=50,cpu=1", "hpa:target=70,cpu=1", "hpa:target=80,cpu=2", "multi")
+"""Rules that may act while a policy watches: their pods, larger and smaller than its own, are no surprise."""
 SCORE = "cost on validation services over the rule's"
 """What a bundle's manifest calls the score of its run."""
 
@@ -217,37 +221,52 @@ def bundle_of_run(run: RunFolder, name: str) -> Bundle:
 def with_familiar(bundle: Bundle, *, services: int) -> Bundle:
     """A bundle that says what its policy has seen in training; what it decides stays the same.
 
-    The policy plays so many services of the part for training, with the ground it was trained on.
+    The policy plays so many services of the part for training, with the ground it was trained on; then it
+    watches usual rules play them, a part of the services each. Behind a guard it sees what a rule does first,
+    and what it had only ever seen of its own would keep it from acting for ever.
     """
     trained = bundle.manifest["trained"]
     ground = Ground.model_validate(trained["ground"])
     deployment = Deployment.model_validate(trained["deployment"])
     seeds = [split(_FAMILIAR_SEED, "service", number) % 2**40 for number in range(services)]
     drawn = draw_services(ground, deployment, seeds, "training")
-    watched = _Watched(AwarePolicy(bundle))
-    play_services(watched, drawn, deployment)
-    if not watched.means:
+    policy = AwarePolicy(bundle)
+    means = _means_seen(policy, policy, drawn, deployment)
+    for place, rule in enumerate(_BESIDE):
+        means += _means_seen(policy, make_policy(rule), drawn[place :: len(_BESIDE)], deployment)
+    if not means:
         raise SettingsError(f"{bundle.name}: episodes too short to tell what is familiar; set ground.hours")
-    familiar = Familiar.of(np.concatenate(watched.means))
-    told = {"services": services, "quantile": QUANTILE, "distance": familiar.limit}
+    familiar = Familiar.of(np.concatenate(means))
+    told = {"services": services, "beside": _BESIDE, "quantile": QUANTILE, "distance": familiar.limit}
     manifest = {**bundle.manifest, "trained": {**trained, "familiar": told}}
     own = {key: one for key, one in bundle.tensors.items() if key not in familiar.tensors()}
     return replace(bundle, manifest=manifest, tensors={**own, **familiar.tensors()})
 
 
-class _Watched:
-    """A policy whose means of what it sees are kept; itself a policy."""
+def _means_seen(
+    policy: AwarePolicy, acting: PodPolicy, services: Sequence[Service], deployment: Deployment
+) -> list[NDArray[np.float64]]:
+    """Means of what a policy sees of some services while another one acts, or itself."""
+    watching = _Watching(policy, acting)
+    if services:
+        play_services(watching, services, deployment)
+    return watching.means
 
-    def __init__(self, policy: AwarePolicy) -> None:
-        self.name, self._policy = policy.name, policy
+
+class _Watching:
+    """A policy that watches another one act and keeps the means of what it sees; itself a policy."""
+
+    def __init__(self, policy: AwarePolicy, acting: PodPolicy) -> None:
+        self.name, self._policy, self._acting = acting.name, policy, acting
         self.means: list[NDArray[np.float64]] = []
 
     def begin(self, services: Services) -> Self:
         self._decider = self._policy.begin(services)
+        self._actor = None if self._acting is self._policy else self._acting.begin(services)
         return self
 
     def decide(self, snapshot: Snapshot) -> Floats:
         wanted, lately = self._decider.decide(snapshot), self._decider.lately
         if lately.known.any():
             self.means.append(lately.mean[lately.known])
-        return wanted
+        return wanted if self._actor is None else self._actor.decide(snapshot)
