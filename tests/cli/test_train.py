@@ -128,6 +128,24 @@ def test_who_is_told_to_end_leaves_the_best_policy_so_far(
 
 
 @pytest.mark.slow
+def test_who_stops_before_the_best_policy_was_found_again_is_told_so(
+    trained: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    folder = shutil.copytree(trained[0], tmp_path / "again")
+
+    def stop(settings: DecimaSettings, into: Path, **others: Any) -> Path:
+        (into / "metrics.jsonl").write_text("")
+        raise KeyboardInterrupt
+
+    (folder / "state-last.safetensors").unlink()
+    monkeypatch.setattr(training, "train_decima", stop)
+    assert main(["train", "dag", "--resume", str(folder)]) == 130
+    said = capsys.readouterr().err
+    assert f"go on with: trimtab train dag --resume {folder}" in said
+    assert "its best checkpoint is of iteration 1, which is not among its metrics" in said
+
+
+@pytest.mark.slow
 def test_the_command_it_ends_with_judges_it(run: Callable, trained: tuple[Path, dict[str, Any]]) -> None:
     folder, said = trained
     (command,) = said["compare"]

@@ -1,4 +1,5 @@
 import json
+import shutil
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +24,8 @@ from tests.learning.toys import (
 from trimtab.core.bundle import load_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
-from trimtab.learning.run_files import BEST, LAST, STATE
+from trimtab.learning.run_files import BEST, LAST, STATE, forget_metrics_after
+from trimtab.learning.runs import best_of_run
 from trimtab.learning.settings import TrainingSettings
 from trimtab.learning.training import Result, train
 
@@ -248,6 +250,18 @@ def test_the_best_checkpoint_is_the_best_and_can_be_read_alone(uninterrupted: Pa
     scores = {line["iteration"]: line["score"] for line in lines_of(uninterrupted) if "score" in line}
     assert sorted(scores) == [3, 6, 9, 12]
     assert scores[int(notes["iteration"])] == float(notes["score"]) == min(scores.values())
+
+
+def test_a_best_checkpoint_that_is_still_to_be_done_again_is_not_packed(
+    uninterrupted: Path, tmp_path: Path
+) -> None:
+    """As if it was killed, went on from its last state, and was stopped before it was there again."""
+    shutil.copytree(uninterrupted, tmp_path / "run")
+    stopped = RunFolder.open(tmp_path / "run", clock=Ticking())
+    iteration = best_of_run(stopped).iteration
+    forget_metrics_after(stopped, iteration - 1)
+    with pytest.raises(TrimtabError, match=f"of iteration {iteration}, which is not among its metrics"):
+        best_of_run(stopped)
 
 
 def test_progress_is_told_after_every_iteration(uninterrupted: Path, tmp_path: Path) -> None:
