@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -166,3 +168,23 @@ def test_iterations_are_counted_by_their_numbers(tmp_path):
     lines = (run.path / "metrics.jsonl").read_text()
     (run.path / "metrics.jsonl").write_text(lines + lines)
     assert best_of_run(RunFolder.open(run.path, clock=clock)).history["iterations"] == 2
+
+
+INTERRUPTED = """
+import os, signal, time
+from trimtab.learning.evolution import Playing
+playing = Playing(2)
+playing(len, ["one"])
+try:
+    os.killpg(0, signal.SIGINT)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print(playing(len, ["one", "three"]))
+"""
+
+
+def test_workers_leave_ctrl_c_to_whoever_started_them():
+    """It reaches the whole group of processes; each worker would print where it was."""
+    words = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, start_new_session=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[3, 5]\n", "")

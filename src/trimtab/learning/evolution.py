@@ -8,7 +8,6 @@ takes milliseconds and the reward of one decision drowns in the luck of those th
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.bundle import load_tensors, save_tensors
+from trimtab.core.processes import started_pool
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import Field, Settings
@@ -131,10 +131,7 @@ class Playing:
 
     @cached_property
     def _pool(self) -> ProcessPoolExecutor | None:
-        if self._workers == 1:
-            return None
-        # Not forked: JAX, which other kinds of training have loaded, does not survive that.
-        return ProcessPoolExecutor(self._workers, mp_context=multiprocessing.get_context("spawn"))
+        return None if self._workers == 1 else started_pool(self._workers)
 
 
 def seeds_of_iteration(settings: EvolutionSettings, iteration: int, count: int) -> list[int]:

@@ -48,8 +48,8 @@ def best_of_run(run: RunFolder) -> BestOfRun:
     measured = next((line for line in metrics if line["iteration"] == iteration), None)
     if measured is None:
         raise TrimtabError(
-            f"{run.path}: its best checkpoint is of iteration {iteration}, which is not among its metrics; let "
-            "it train further with --resume"
+            f"{run.path}: its best checkpoint is of iteration {iteration}, which is not among its metrics; "
+            "let it train further with --resume"
         )
     return BestOfRun(
         parameters=unflatten(tensors),
