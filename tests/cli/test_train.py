@@ -157,6 +157,39 @@ def test_the_command_it_ends_with_judges_it(run: Callable, trained: tuple[Path, 
     assert found["settings"]["cluster"]["executors"] == 4
 
 
+SIZES = [{"count": 1, "memory": 0.5}, {"count": 4, "memory": 1.0}]
+
+
+@pytest.mark.parametrize(
+    "course",
+    [
+        {},
+        {"cluster": {"executors": 7, "moving_delay_ms": 0, "warmup_delay_ms": 5, "durations": "learned"}},
+        {"cluster": {"rules": "compat", "corrections": []}},
+        {"workload": {"random_memory": True}, "cluster": {"executors": 5, "classes": SIZES}},
+        {"workload": {"random_memory": False}, "cluster": {"executors": 5, "classes": SIZES}},
+        {"workload": {"arrivals": "poisson", "jobs": 9, "mean_gap_s": 12.5}},
+        {"workload": {"arrivals": "poisson", "jobs": 9, "load": 0.6}},
+    ],
+)
+def test_the_command_judges_on_the_cluster_that_was_trained_for(
+    course: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def stop(suite: Any, **others: Any) -> None:
+        asked.append(suite)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trimtab.benchmark.compare.compare", stop)
+    settings = DecimaSettings.model_validate({"courses": [course]})
+    (command,) = trainer_of("dag").judge(settings, Path("fifo"))
+    assert main(shlex.split(command)[1:]) == 130
+    trained_on = settings.courses[0]
+    assert asked[0].cluster.model_dump() == trained_on.cluster.model_dump()
+    assert asked[0].scenarios()[0].workload.model_dump() == trained_on.workload.model_dump()
+
+
 @pytest.mark.slow
 def test_a_finished_run_goes_on_to_nothing_and_keeps_its_settings(
     run: Callable, refused: Callable, trained: tuple[Path, dict[str, Any]]
