@@ -305,12 +305,23 @@ def test_presets_are_listed_without_what_training_needs(
         (["--set", "courses.0.teacher=fiar"], "courses.0.teacher = fiar: no policy 'dag/fiar'; did you mean"),
         (["--set", "courses.0.teacher=lone"], "courses.0.teacher = lone: is not a rule; name one of"),
         (
-            ["--set", "courses=[{}, {}]", "--set", "environments=7", "--set", "training.minibatches=1"],
+            [
+                "--set",
+                "courses=[{look_ahead_s=9}, {look_ahead_s=9}]",
+                "--set",
+                "environments=7",
+                "--set",
+                "training.minibatches=1",
+            ],
             "7 environments cannot be split into",
         ),
         (
             ["--preset", "decima-paper", "--set", "courses.0.cluster.objective=makespan"],
             "courses.0.cluster.objective = makespan costs the same every second, of which",
+        ),
+        (
+            ["--set", "courses.1.look_ahead_s=0"],
+            "foreseen goes by what is foreseen, and courses.1.look_ahead_s = 0 looks nowhere; set it",
         ),
         (["--set", "training.minibatches=7"], "minibatches = 7 does not divide"),
         (["--set", "environments=many"], 'environments = "many"'),

@@ -153,7 +153,6 @@ def _settings_without_flag(course: CourseSettings) -> list[str]:
         told.append(f"cluster.classes=[{sizes}]")
     if cluster.corrections != usual.corrections:
         told.append(f"cluster.corrections={json.dumps(cluster.corrections)}")
-    for name in ("moving_delay_ms", "warmup_delay_ms", "rules", "durations"):
-        if getattr(cluster, name) != getattr(usual, name):
-            told.append(f"cluster.{name}={getattr(cluster, name)}")
-    return told
+    plain = ("moving_delay_ms", "warmup_delay_ms", "rules", "durations")
+    other = [name for name in plain if getattr(cluster, name) != getattr(usual, name)]
+    return told + [f"cluster.{name}={getattr(cluster, name)}" for name in other]
