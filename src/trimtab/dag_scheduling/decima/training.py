@@ -35,7 +35,7 @@ def check_settings(settings: DecimaSettings) -> None:
         if settings.training.baseline == "foreseen" and not course.look_ahead_s:
             raise SettingsError(
                 "training.baseline = foreseen goes by what is foreseen, and "
-                f"courses.{number}.look_ahead_s = 0 looks nowhere; set it, to 50 say, or use baseline = critic"
+                f"courses.{number}.look_ahead_s = 0 looks nowhere; set it to 50, or use baseline = critic"
             )
     split_lane(
         [course.weight for course in settings.courses],
