@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trimtab.benchmark.suite import FIRST_TEST_SEED
-from trimtab.core.bundle import load_tensors
+from trimtab.core.bundle import load_tensors, save_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import load_settings
@@ -23,6 +23,7 @@ from trimtab.learning.evolution import (
     seeds_of_iteration,
     train_evolution,
 )
+from trimtab.learning.run_files import STATE
 from trimtab.learning.runs import best_of_run, is_finished
 
 
@@ -128,6 +129,17 @@ def test_a_run_goes_on_as_it_began(tmp_path):
     other = settings.model_copy(update={"pairs": 3})
     with pytest.raises(SettingsError, match="began with pairs = 2"):
         train_evolution(Bowl(), other, tmp_path / "run", clock=clock, resume=True)
+
+
+def test_a_search_goes_on_only_from_a_state_of_its_own(tmp_path):
+    settings = EvolutionSettings(iterations=2)
+    run = train_evolution(Bowl(), settings, tmp_path / "run", clock=clock)
+    state = run.path / STATE
+    arrays, notes = load_tensors(state)
+    for other in ({"numbers": arrays["numbers"]}, {name: value[:2] for name, value in arrays.items()}):
+        save_tensors(state, other, notes)
+        with pytest.raises(TrimtabError, match=r"state-last\.safetensors: no state of this search"):
+            train_evolution(Bowl(), settings, run.path, clock=clock, resume=True)
 
 
 def test_one_at_a_time_trains_in_a_folder(tmp_path):

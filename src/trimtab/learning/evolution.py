@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.bundle import load_tensors, save_tensors
+from trimtab.core.errors import TrimtabError
 from trimtab.core.processes import started_pool
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
@@ -258,9 +259,14 @@ def _keep(run: RunFolder, state: EvolutionState, best: float) -> None:
 
 def _continued(run: RunFolder, task: EvolutionTask) -> tuple[EvolutionState, float]:
     """The last state, if there is one; metrics after it are forgotten."""
-    state, best = first_state(task.start), math.inf
-    if (run.path / STATE).exists():
-        arrays, notes = load_tensors(run.path / STATE)
+    state, best, path = first_state(task.start), math.inf, run.path / STATE
+    if path.exists():
+        arrays, notes = load_tensors(path)
+        shapes = {name: value.shape for name, value in arrays.items()}
+        if shapes != dict.fromkeys(state._fields[1:], state.numbers.shape):
+            raise TrimtabError(
+                f"{path}: no state of this search; it was made by another task or other settings"
+            )
         state, best = EvolutionState(int(notes["iteration"]), **arrays), float(notes["best_score"])
     forget_metrics_after(run, state.iteration)
     return state, best
