@@ -107,6 +107,24 @@ def test_a_resumed_run_is_the_same_run(tmp_path):
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
+def test_a_search_that_began_from_another_policy_goes_on_from_it(tmp_path):
+    """Killed before its first checkpoint; who goes on with it does not know what it began from."""
+
+    class Elsewhere(Bowl):
+        start = np.full(3, 7.0)
+
+    class Killed(Elsewhere):
+        def trial(self, candidates: np.ndarray, iteration: int) -> np.ndarray:
+            raise KeyboardInterrupt
+
+    settings = EvolutionSettings(iterations=3, pairs=4)
+    whole = train_evolution(Elsewhere(), settings, tmp_path / "whole", clock=clock)
+    with pytest.raises(KeyboardInterrupt):
+        train_evolution(Killed(), settings, tmp_path / "parts", clock=clock)
+    parts = train_evolution(Bowl(), settings, tmp_path / "parts", clock=clock, resume=True)
+    assert parts.read_metrics() == whole.read_metrics()
+
+
 def test_the_best_by_validation_is_kept(tmp_path):
     settings = EvolutionSettings(iterations=40, validate_every=10)
     run = train_evolution(Bowl(), settings, tmp_path / "run", clock=clock)

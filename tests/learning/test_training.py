@@ -210,6 +210,18 @@ def test_a_killed_run_continues_exactly(decision: int, uninterrupted: Path, tmp_
         assert (tmp_path / "run" / name).read_bytes() == (uninterrupted / name).read_bytes()
 
 
+def test_a_run_that_began_from_another_policy_goes_on_from_it(uninterrupted: Path, tmp_path: Path) -> None:
+    """Killed before its first checkpoint; who goes on with it does not know what it began from."""
+    task = fragile_task()
+    task.lanes[1].left = 5
+    with pytest.raises(Killed):
+        run(task, SHORT, tmp_path / "run")
+    first = task.agent.init
+    agent = task.agent._replace(init=lambda key: jax.tree.map(lambda leaf: leaf + 1.0, first(key)))
+    run(ToyTask(agent, [Fragile(8), Fragile(8)]), SHORT, tmp_path / "run", resume=True)
+    assert untimed(tmp_path / "run") == untimed(uninterrupted)
+
+
 def lines_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

@@ -251,14 +251,18 @@ def _search(
 
 def _keep(run: RunFolder, state: EvolutionState, best: float) -> None:
     notes = {"iteration": str(state.iteration), "best_score": repr(best)}
-    save_tensors(run.path / LAST, {"numbers": state.average}, notes)
+    if state.iteration:
+        save_tensors(run.path / LAST, {"numbers": state.average}, notes)
     arrays = {name: value for name, value in state._asdict().items() if name != "iteration"}
     # Written last: what it speaks of, metrics and numbers, is there.
     save_tensors(run.path / STATE, arrays, notes)
 
 
 def _continued(run: RunFolder, task: EvolutionTask) -> tuple[EvolutionState, float]:
-    """The last state, if there is one; metrics after it are forgotten."""
+    """The last state; metrics after it are forgotten.
+
+    The first is kept, too: a search may begin from another policy, and going on is not told from which.
+    """
     state, best, path = first_state(task.start), math.inf, run.path / STATE
     if path.exists():
         arrays, notes = load_tensors(path)
@@ -268,5 +272,7 @@ def _continued(run: RunFolder, task: EvolutionTask) -> tuple[EvolutionState, flo
                 f"{path}: no state of this search; it was made by another task or other settings"
             )
         state, best = EvolutionState(int(notes["iteration"]), **arrays), float(notes["best_score"])
+    else:
+        _keep(run, state, best)
     forget_metrics_after(run, state.iteration)
     return state, best
