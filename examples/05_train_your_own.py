@@ -35,7 +35,12 @@ with TemporaryDirectory() as place:
     # 2. Train: four jobs of the recorded kinds at once, on four executors.
     jobs = WorkloadSettings(name=str(folder / "my.workload"), jobs=4)
     cluster = Cluster(executors=4)
-    course = {"workload": jobs.model_dump(), "cluster": {"executors": 4}, "teacher": "fair"}
+    course = {
+        "workload": jobs.model_dump(),
+        "cluster": {"executors": 4},
+        "teacher": "fair",
+        "look_ahead_s": 10,
+    }
     settings = load_preset(
         "decima-tpch-batch",
         {

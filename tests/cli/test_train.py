@@ -128,6 +128,24 @@ def test_who_is_told_to_end_leaves_the_best_policy_so_far(
 
 
 @pytest.mark.slow
+def test_who_stops_before_the_best_policy_was_found_again_is_told_so(
+    trained: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    folder = shutil.copytree(trained[0], tmp_path / "again")
+
+    def stop(settings: DecimaSettings, into: Path, **others: Any) -> Path:
+        (into / "metrics.jsonl").write_text("")
+        raise KeyboardInterrupt
+
+    (folder / "state-last.safetensors").unlink()
+    monkeypatch.setattr(training, "train_decima", stop)
+    assert main(["train", "dag", "--resume", str(folder)]) == 130
+    said = capsys.readouterr().err
+    assert f"go on with: trimtab train dag --resume {folder}" in said
+    assert "its best checkpoint is of iteration 1, which is not among its metrics" in said
+
+
+@pytest.mark.slow
 def test_the_command_it_ends_with_judges_it(run: Callable, trained: tuple[Path, dict[str, Any]]) -> None:
     folder, said = trained
     (command,) = said["compare"]
@@ -137,6 +155,39 @@ def test_the_command_it_ends_with_judges_it(run: Callable, trained: tuple[Path, 
     assert str(folder) in [row["policy"] for row in found["scenarios"][0]["policies"]]
     assert found["settings"]["workload"]["name"] == "tiny:three-sizes"
     assert found["settings"]["cluster"]["executors"] == 4
+
+
+SIZES = [{"count": 1, "memory": 0.5}, {"count": 4, "memory": 1.0}]
+
+
+@pytest.mark.parametrize(
+    "course",
+    [
+        {},
+        {"cluster": {"executors": 7, "moving_delay_ms": 0, "warmup_delay_ms": 5, "durations": "learned"}},
+        {"cluster": {"rules": "compat", "corrections": []}},
+        {"workload": {"random_memory": True}, "cluster": {"executors": 5, "classes": SIZES}},
+        {"workload": {"random_memory": False}, "cluster": {"executors": 5, "classes": SIZES}},
+        {"workload": {"arrivals": "poisson", "jobs": 9, "mean_gap_s": 12.5}},
+        {"workload": {"arrivals": "poisson", "jobs": 9, "load": 0.6}},
+    ],
+)
+def test_the_command_judges_on_the_cluster_that_was_trained_for(
+    course: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def stop(suite: Any, **others: Any) -> None:
+        asked.append(suite)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trimtab.benchmark.compare.compare", stop)
+    settings = DecimaSettings.model_validate({"courses": [course]})
+    (command,) = trainer_of("dag").judge(settings, Path("fifo"))
+    assert main(shlex.split(command)[1:]) == 130
+    trained_on = settings.courses[0]
+    assert asked[0].cluster.model_dump() == trained_on.cluster.model_dump()
+    assert asked[0].scenarios()[0].workload.model_dump() == trained_on.workload.model_dump()
 
 
 @pytest.mark.slow
@@ -254,12 +305,23 @@ def test_presets_are_listed_without_what_training_needs(
         (["--set", "courses.0.teacher=fiar"], "courses.0.teacher = fiar: no policy 'dag/fiar'; did you mean"),
         (["--set", "courses.0.teacher=lone"], "courses.0.teacher = lone: is not a rule; name one of"),
         (
-            ["--set", "courses=[{}, {}]", "--set", "environments=7", "--set", "training.minibatches=1"],
+            [
+                "--set",
+                "courses=[{look_ahead_s=9}, {look_ahead_s=9}]",
+                "--set",
+                "environments=7",
+                "--set",
+                "training.minibatches=1",
+            ],
             "7 environments cannot be split into",
         ),
         (
             ["--preset", "decima-paper", "--set", "courses.0.cluster.objective=makespan"],
             "courses.0.cluster.objective = makespan costs the same every second, of which",
+        ),
+        (
+            ["--set", "courses.1.look_ahead_s=0"],
+            "foreseen goes by what is foreseen, and courses.1.look_ahead_s = 0 looks nowhere; set it",
         ),
         (["--set", "training.minibatches=7"], "minibatches = 7 does not divide"),
         (["--set", "environments=many"], 'environments = "many"'),

@@ -178,8 +178,8 @@ def test_a_closed_policy_can_be_asked_again(asked_before):
         assert policy.decide(3) == -3
 
 
-@pytest.mark.parametrize("deadline_ms", [0, -5, float("nan")])
-def test_a_deadline_that_leaves_no_time_is_refused(deadline_ms):
+@pytest.mark.parametrize("deadline_ms", [0, -5, float("nan"), float("inf"), 1e300])
+def test_a_deadline_that_leaves_no_time_or_has_no_end_is_refused(deadline_ms):
     with pytest.raises(SettingsError, match="a decision needs some time, give more than 0") as caught:
         GuardedPolicy(Doing("learned", minus), RULE, deadline_ms=deadline_ms)
     assert "\n" not in str(caught.value)

@@ -148,6 +148,18 @@ def test_json_holds_what_results_are_made_of(tmp_path: Path) -> None:
         run.read_json("other.json")
 
 
+@pytest.mark.parametrize("damage", [b"{", b"\xff\n"])
+def test_a_damaged_file_is_named(tmp_path: Path, damage: bytes) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+    run.append_metrics({"jobs": 3})
+    for name in ("machine.json", "metrics.jsonl"):
+        (run.path / name).write_bytes(damage + (run.path / name).read_bytes())
+    with pytest.raises(TrimtabError, match=r"machine\.json: damaged \(.*put it back"):
+        run.read_json("machine.json")
+    with pytest.raises(TrimtabError, match=r"metrics\.jsonl: damaged \(.*put it back"):
+        run.read_metrics()
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_litter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

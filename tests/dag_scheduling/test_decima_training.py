@@ -10,11 +10,11 @@ import pytest
 
 from trimtab import __version__
 from trimtab.core.bundle import flatten, load_bundle, save_tensors
-from trimtab.core.errors import TrimtabError
+from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.dag_scheduling.decima.network import Design, new_network
 from trimtab.dag_scheduling.decima.task import DecimaSettings
-from trimtab.dag_scheduling.decima.training import save_bundle_of_run
+from trimtab.dag_scheduling.decima.training import save_bundle_of_run, train_decima
 from trimtab.learning.run_files import BEST, STATE
 from trimtab.learning.runs import is_finished
 
@@ -66,3 +66,10 @@ def test_a_run_is_finished_when_its_state_is_that_of_the_last_iteration(run: Run
     for iteration, finished in ((2, False), (3, True)):
         save_tensors(run.path / STATE, {}, {"iteration": str(iteration)})
         assert is_finished(run, settings.training) is finished
+
+
+def test_what_cannot_work_is_refused_without_the_command_line_too(tmp_path: Path) -> None:
+    settings = DecimaSettings.model_validate({"training": {"baseline": "foreseen"}})
+    with pytest.raises(SettingsError, match="look_ahead_s = 0 looks nowhere"):
+        train_decima(settings, tmp_path / "run", name="mine", clock=lambda: datetime(2025, 1, 1, tzinfo=UTC))
+    assert not (tmp_path / "run").exists()

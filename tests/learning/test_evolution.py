@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from trimtab.benchmark.suite import FIRST_TEST_SEED
-from trimtab.core.bundle import load_tensors
+from trimtab.core.bundle import load_tensors, save_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
 from trimtab.core.settings import load_settings
@@ -21,6 +23,7 @@ from trimtab.learning.evolution import (
     seeds_of_iteration,
     train_evolution,
 )
+from trimtab.learning.run_files import STATE
 from trimtab.learning.runs import best_of_run, is_finished
 
 
@@ -104,6 +107,24 @@ def test_a_resumed_run_is_the_same_run(tmp_path):
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
+def test_a_search_that_began_from_another_policy_goes_on_from_it(tmp_path):
+    """Killed before its first checkpoint; who goes on with it does not know what it began from."""
+
+    class Elsewhere(Bowl):
+        start = np.full(3, 7.0)
+
+    class Killed(Elsewhere):
+        def trial(self, candidates: np.ndarray, iteration: int) -> np.ndarray:
+            raise KeyboardInterrupt
+
+    settings = EvolutionSettings(iterations=3, pairs=4)
+    whole = train_evolution(Elsewhere(), settings, tmp_path / "whole", clock=clock)
+    with pytest.raises(KeyboardInterrupt):
+        train_evolution(Killed(), settings, tmp_path / "parts", clock=clock)
+    parts = train_evolution(Bowl(), settings, tmp_path / "parts", clock=clock, resume=True)
+    assert parts.read_metrics() == whole.read_metrics()
+
+
 def test_the_best_by_validation_is_kept(tmp_path):
     settings = EvolutionSettings(iterations=40, validate_every=10)
     run = train_evolution(Bowl(), settings, tmp_path / "run", clock=clock)
@@ -126,6 +147,17 @@ def test_a_run_goes_on_as_it_began(tmp_path):
     other = settings.model_copy(update={"pairs": 3})
     with pytest.raises(SettingsError, match="began with pairs = 2"):
         train_evolution(Bowl(), other, tmp_path / "run", clock=clock, resume=True)
+
+
+def test_a_search_goes_on_only_from_a_state_of_its_own(tmp_path):
+    settings = EvolutionSettings(iterations=2)
+    run = train_evolution(Bowl(), settings, tmp_path / "run", clock=clock)
+    state = run.path / STATE
+    arrays, notes = load_tensors(state)
+    for other in ({"numbers": arrays["numbers"]}, {name: value[:2] for name, value in arrays.items()}):
+        save_tensors(state, other, notes)
+        with pytest.raises(TrimtabError, match=r"state-last\.safetensors: no state of this search"):
+            train_evolution(Bowl(), settings, run.path, clock=clock, resume=True)
 
 
 def test_one_at_a_time_trains_in_a_folder(tmp_path):
@@ -166,3 +198,23 @@ def test_iterations_are_counted_by_their_numbers(tmp_path):
     lines = (run.path / "metrics.jsonl").read_text()
     (run.path / "metrics.jsonl").write_text(lines + lines)
     assert best_of_run(RunFolder.open(run.path, clock=clock)).history["iterations"] == 2
+
+
+INTERRUPTED = """
+import os, signal, time
+from trimtab.learning.evolution import Playing
+playing = Playing(2)
+playing(len, ["one"])
+try:
+    os.killpg(0, signal.SIGINT)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print(playing(len, ["one", "three"]))
+"""
+
+
+def test_workers_leave_ctrl_c_to_whoever_started_them():
+    """It reaches the whole group of processes; each worker would print where it was."""
+    words = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, start_new_session=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[3, 5]\n", "")

@@ -49,7 +49,11 @@ def test_what_is_no_lesson_is_refused(tmp_path: Path) -> None:
         Lessons({"alternatives": np.zeros((1, 1, 1))})
     broken = tmp_path / "broken.npz"
     broken.write_bytes(b"nothing")
-    for path in (broken, tmp_path / "missing.npz"):
+    short, empty = tmp_path / "short.npz", tmp_path / "empty.npz"
+    made(3).save(short)
+    short.write_bytes(short.read_bytes()[:-5])
+    empty.touch()
+    for path in (broken, short, empty, tmp_path / "missing.npz"):
         with pytest.raises(TrimtabError, match=f"{path}: no lessons"):
             Lessons.load(path)
 

@@ -72,6 +72,21 @@ def test_the_critic_is_held_near_what_it_said() -> None:
         assert float(metrics["value_loss"]) == pytest.approx(0.5 * error)
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda agent: ppo_loss(agent, WEIGHTS, clip=0.2, value_weight=0.0),
+        lambda agent: reinforce_loss(agent, WEIGHTS, value_weight=0.0),
+        lambda agent: imitation_loss(agent, value_weight=0.0),
+    ],
+)
+def test_a_critic_that_nobody_goes_by_is_reported_but_has_no_part_in_the_loss(build: Any) -> None:
+    """Not even 0 times its error, whose gradient would be worked out: 0 times infinity is no number."""
+    total, metrics = build(judging(0.0, value=np.inf))({}, row(1.0))
+    assert np.isinf(metrics["value_loss"])
+    assert np.isfinite(total)
+
+
 def test_the_anchor_is_the_cross_entropy_to_the_teacher() -> None:
     agent = judging(np.log(0.25))
     loss = ppo_loss(agent, WEIGHTS, clip=0.2, value_weight=0.0, anchored=True)

@@ -155,6 +155,20 @@ def test_a_killed_run_continues_exactly(step: int, uninterrupted: Path, tmp_path
         assert (tmp_path / "run" / name).read_bytes() == (uninterrupted / name).read_bytes()
 
 
+def test_a_run_that_began_from_another_policy_goes_on_from_it(uninterrupted: Path, tmp_path: Path) -> None:
+    """Killed before its first checkpoint; who goes on with it does not know what it began from."""
+
+    def kill(*told: Any) -> None:
+        raise Killed
+
+    begun = best_of_run(RunFolder.open(uninterrupted, clock=Ticking())).parameters
+    run(tmp_path / "whole", start=begun)
+    with pytest.raises(Killed):
+        run(tmp_path / "run", start=begun, progress=kill)
+    run(tmp_path / "run", resume=True)
+    assert untimed(tmp_path / "run") == untimed(tmp_path / "whole")
+
+
 def test_a_run_out_of_time_stops_at_a_checkpoint(uninterrupted: Path, tmp_path: Path) -> None:
     """The clock ticks a second at each of a few looks an iteration: time is up well before the end."""
     stopped = run(tmp_path / "run", changed(minutes=0.1))

@@ -1,4 +1,5 @@
 import json
+import shutil
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +24,8 @@ from tests.learning.toys import (
 from trimtab.core.bundle import load_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
-from trimtab.learning.run_files import BEST, LAST, STATE
+from trimtab.learning.run_files import BEST, LAST, STATE, forget_metrics_after
+from trimtab.learning.runs import best_of_run
 from trimtab.learning.settings import TrainingSettings
 from trimtab.learning.training import Result, train
 
@@ -208,6 +210,18 @@ def test_a_killed_run_continues_exactly(decision: int, uninterrupted: Path, tmp_
         assert (tmp_path / "run" / name).read_bytes() == (uninterrupted / name).read_bytes()
 
 
+def test_a_run_that_began_from_another_policy_goes_on_from_it(uninterrupted: Path, tmp_path: Path) -> None:
+    """Killed before its first checkpoint; who goes on with it does not know what it began from."""
+    task = fragile_task()
+    task.lanes[1].left = 5
+    with pytest.raises(Killed):
+        run(task, SHORT, tmp_path / "run")
+    first = task.agent.init
+    agent = task.agent._replace(init=lambda key: jax.tree.map(lambda leaf: leaf + 1.0, first(key)))
+    run(ToyTask(agent, [Fragile(8), Fragile(8)]), SHORT, tmp_path / "run", resume=True)
+    assert untimed(tmp_path / "run") == untimed(uninterrupted)
+
+
 def lines_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
@@ -248,6 +262,18 @@ def test_the_best_checkpoint_is_the_best_and_can_be_read_alone(uninterrupted: Pa
     scores = {line["iteration"]: line["score"] for line in lines_of(uninterrupted) if "score" in line}
     assert sorted(scores) == [3, 6, 9, 12]
     assert scores[int(notes["iteration"])] == float(notes["score"]) == min(scores.values())
+
+
+def test_a_best_checkpoint_that_is_still_to_be_done_again_is_not_packed(
+    uninterrupted: Path, tmp_path: Path
+) -> None:
+    """As if it was killed, went on from its last state, and was stopped before it was there again."""
+    shutil.copytree(uninterrupted, tmp_path / "run")
+    stopped = RunFolder.open(tmp_path / "run", clock=Ticking())
+    iteration = best_of_run(stopped).iteration
+    forget_metrics_after(stopped, iteration - 1)
+    with pytest.raises(TrimtabError, match=f"of iteration {iteration}, which is not among its metrics"):
+        best_of_run(stopped)
 
 
 def test_progress_is_told_after_every_iteration(uninterrupted: Path, tmp_path: Path) -> None:

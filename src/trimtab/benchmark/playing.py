@@ -5,17 +5,15 @@ A unit of work is some seeds of one scenario under all policies: they meet the s
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from trimtab.benchmark.suite import Scenario, Suite
+from trimtab.core.processes import started_pool
 
 __all__ = ["Progress", "Unit", "Work", "Workers", "play_units", "units_of"]
 
@@ -124,7 +122,7 @@ class Workers:
         if self._pool is None:
             wing.compile(missing[:1])
             others = active_children()
-            self._pool = _started_pool(self._processes)
+            self._pool = started_pool(self._processes)
             self._children = [child for child in active_children() if child not in others]
             missing = missing[1:]
         # Not `map`, which cancels what it has not yet had when Ctrl-C comes (see __exit__).
@@ -139,24 +137,3 @@ def play_units(
     """Play every unit once; entry i of the answer holds the episodes of unit i, by policy and seed."""
     with Workers(min(processes, len(units))) as workers:
         return workers.play(units, progress)
-
-
-def _started_pool(processes: int) -> ProcessPoolExecutor:
-    """Fresh processes (no fork under a threaded parent) that leave Ctrl-C to the parent."""
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
-    with _interrupts_ignored():
-        for _ in range(processes):
-            pool.submit(int)  # starts a process, as none is idle yet; it inherits the ignoring
-    return pool
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -338,13 +338,18 @@ def _train(
 
 
 def _keep_best(trainer: Trainer, folder: Path) -> None:
-    """Pack the best policy so far, if one was validated."""
+    """Pack the best policy so far, if one was validated; who went on and stops again may have to redo it."""
+    from trimtab.core.errors import TrimtabError
     from trimtab.core.run_folder import RunFolder
     from trimtab.learning.run_files import BEST
 
-    if (folder / BEST).is_file():
+    if not (folder / BEST).is_file():
+        return
+    try:
         run = RunFolder.open(folder, clock=now)
         remark(f"the best policy so far: {trainer.save_bundle_of_run(run, folder.name)}")
+    except TrimtabError as error:
+        remark(str(error))
 
 
 def _finished(trainer: Trainer, asked: Any, folder: Path, *, quiet: bool) -> Path | None:

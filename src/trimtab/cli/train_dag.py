@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -131,4 +132,27 @@ def _compare_command(course: CourseSettings, folder: Path, *, sweep: bool) -> st
         words += ["--arrivals", "trace"]
     if jobs.load is not None and not sweep:
         words += ["--load", f"{jobs.load:g}"]
+    for setting in _settings_without_flag(course):
+        words += ["--set", setting]
     return shlex.join(words)
+
+
+def _settings_without_flag(course: CourseSettings) -> list[str]:
+    """What the suite has otherwise; not the objective, which changes nothing that is measured."""
+    from trimtab.benchmark.dag_scheduling.suites import FourClassCluster
+    from trimtab.dag_scheduling.cluster import Cluster
+    from trimtab.dag_scheduling.workload.presets import has_demands
+
+    jobs, cluster = course.workload, course.cluster
+    usual = (FourClassCluster if cluster.classes else Cluster)(executors=cluster.executors)
+    told = [] if jobs.mean_gap_s is None else ["loads=[]", f"workload.mean_gap_s={jobs.mean_gap_s:g}"]
+    if jobs.random_memory != (bool(cluster.classes) and not has_demands(jobs.name)):
+        told.append(f"workload.random_memory={str(jobs.random_memory).lower()}")
+    if cluster.classes != usual.classes:
+        sizes = ", ".join(f"{{count={one.count}, memory={one.memory}}}" for one in cluster.classes)
+        told.append(f"cluster.classes=[{sizes}]")
+    if cluster.corrections != usual.corrections:
+        told.append(f"cluster.corrections={json.dumps(cluster.corrections)}")
+    plain = ("moving_delay_ms", "warmup_delay_ms", "rules", "durations")
+    other = [name for name in plain if getattr(cluster, name) != getattr(usual, name)]
+    return told + [f"cluster.{name}={getattr(cluster, name)}" for name in other]

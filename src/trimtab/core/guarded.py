@@ -17,6 +17,8 @@ from trimtab.core.policy import Policy
 
 __all__ = ["GuardedPolicy"]
 
+_LONGEST_MS = 3_600_000
+"""An endless wait for an answer is an error of its own, at the first decision."""
 Snapshot = TypeVar("Snapshot")
 Action = TypeVar("Action")
 
@@ -48,8 +50,10 @@ class GuardedPolicy(Generic[Snapshot, Action]):
         deadline_ms: float,
         check: Callable[[Snapshot, Action], object] | None = None,
     ) -> None:
-        if not deadline_ms > 0:
-            raise SettingsError(f"deadline_ms = {deadline_ms}; a decision needs some time, give more than 0")
+        if not 0 < deadline_ms <= _LONGEST_MS:
+            raise SettingsError(
+                f"deadline_ms = {deadline_ms}; a decision needs some time, give more than 0, an hour at most"
+            )
         self.name = policy.name
         self.fallbacks: Counter[str] = Counter()
         """How often the fallback decided, by reason: late, failed, refused."""

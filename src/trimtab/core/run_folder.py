@@ -138,8 +138,9 @@ class RunFolder:
         path = self.path / _METRICS
         if not path.exists():
             return []
-        whole_lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-        return [json.loads(line) for line in whole_lines]
+        with _understood(path):
+            whole_lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+            return [json.loads(line) for line in whole_lines]
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a result so that a reader sees the old file or the new one, never half of one."""
@@ -148,7 +149,8 @@ class RunFolder:
     def read_json(self, name: str) -> Any:
         """Read a result back."""
         try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
+            with _understood(self.path / name):
+                return json.loads((self.path / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise TrimtabError(f"{self.path}: this run has no {name}; run it again") from None
 
@@ -232,6 +234,15 @@ def _git(folder: Path, *words: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+@contextmanager
+def _understood(path: Path) -> Iterator[None]:
+    """Name the file that is not what was written."""
+    try:
+        yield
+    except ValueError as error:
+        raise TrimtabError(f"{path}: damaged ({error}); put it back as it was, or run it again") from None
 
 
 def _as_json(content: Any, indent: int | None = None) -> str:

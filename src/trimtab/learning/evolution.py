@@ -8,7 +8,6 @@ takes milliseconds and the reward of one decision drowns in the luck of those th
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.bundle import load_tensors, save_tensors
+from trimtab.core.errors import TrimtabError
+from trimtab.core.processes import started_pool
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import Field, Settings
@@ -131,10 +132,7 @@ class Playing:
 
     @cached_property
     def _pool(self) -> ProcessPoolExecutor | None:
-        if self._workers == 1:
-            return None
-        # Not forked: JAX, which other kinds of training have loaded, does not survive that.
-        return ProcessPoolExecutor(self._workers, mp_context=multiprocessing.get_context("spawn"))
+        return None if self._workers == 1 else started_pool(self._workers)
 
 
 def seeds_of_iteration(settings: EvolutionSettings, iteration: int, count: int) -> list[int]:
@@ -253,17 +251,28 @@ def _search(
 
 def _keep(run: RunFolder, state: EvolutionState, best: float) -> None:
     notes = {"iteration": str(state.iteration), "best_score": repr(best)}
-    save_tensors(run.path / LAST, {"numbers": state.average}, notes)
+    if state.iteration:
+        save_tensors(run.path / LAST, {"numbers": state.average}, notes)
     arrays = {name: value for name, value in state._asdict().items() if name != "iteration"}
     # Written last: what it speaks of, metrics and numbers, is there.
     save_tensors(run.path / STATE, arrays, notes)
 
 
 def _continued(run: RunFolder, task: EvolutionTask) -> tuple[EvolutionState, float]:
-    """The last state, if there is one; metrics after it are forgotten."""
-    state, best = first_state(task.start), math.inf
-    if (run.path / STATE).exists():
-        arrays, notes = load_tensors(run.path / STATE)
+    """The last state; metrics after it are forgotten.
+
+    The first is kept, too: a search may begin from another policy, and going on is not told from which.
+    """
+    state, best, path = first_state(task.start), math.inf, run.path / STATE
+    if path.exists():
+        arrays, notes = load_tensors(path)
+        shapes = {name: value.shape for name, value in arrays.items()}
+        if shapes != dict.fromkeys(state._fields[1:], state.numbers.shape):
+            raise TrimtabError(
+                f"{path}: no state of this search; it was made by another task or other settings"
+            )
         state, best = EvolutionState(int(notes["iteration"]), **arrays), float(notes["best_score"])
+    else:
+        _keep(run, state, best)
     forget_metrics_after(run, state.iteration)
     return state, best

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from trimtab.learning.agent import Acted, Agent, Observation, Parameters
 from trimtab.learning.passes import Loss, Metrics, weighted_mean
-from trimtab.learning.ppo import Experience, value_error
+from trimtab.learning.ppo import Experience, value_error, with_critic
 from trimtab.learning.rollouts import Act
 
 __all__ = ["act_beside_teacher", "imitation_loss"]
@@ -48,6 +48,6 @@ def imitation_loss(agent: Agent, *, value_weight: float) -> Loss:
             "value_loss": value_loss,
             "entropy": weighted_mean(judged.entropy, rows.weight),
         }
-        return copying + value_weight * value_loss, metrics
+        return with_critic(copying, value_loss, value_weight), metrics
 
     return loss

@@ -6,6 +6,7 @@ designs, or seeds, then learn from the same lessons. Those of one collection hav
 """
 
 import json
+import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,10 +90,10 @@ class Lessons:
     def load(path: Path) -> "Lessons":
         """Read what `save` wrote."""
         try:
-            with np.load(path) as kept:
+            with path.open("rb") as file, np.load(file) as kept:
                 told = json.loads(str(kept[_TOLD])) if _TOLD in kept.files else {}
                 return Lessons({name: kept[name] for name in kept.files if name != _TOLD}, told=told)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise TrimtabError(f"{path}: no lessons ({error}); collect them anew") from None
 
 

@@ -262,21 +262,26 @@ class _Training:
         last = self._iteration == settings.total_iterations
         if self._iteration % settings.checkpoint_every and not last:
             return False
-        notes = {
+        save_tree(self._run.path / LAST, self._state.parameters, self._notes())
+        # In one file, written last: a state and its replay always belong together. A finished run needs none.
+        kept = {} if last else self._replay.tensors()
+        save_tensors(self._run.path / STATE, named_leaves(self._state) | kept, self._notes())
+        return bool(settings.minutes) and seconds >= 60 * settings.minutes
+
+    def _notes(self) -> dict[str, str]:
+        return {
             "iteration": str(self._iteration),
             "best_score": repr(self._best),
             "updates": str(self._updates),
             "decisions": str(self._player.decisions),
             "seed": str(self._seed),
         }
-        save_tree(self._run.path / LAST, self._state.parameters, notes)
-        # In one file, written last: a state and its replay always belong together. A finished run needs none.
-        kept = {} if last else self._replay.tensors()
-        save_tensors(self._run.path / STATE, named_leaves(self._state) | kept, notes)
-        return bool(settings.minutes) and seconds >= 60 * settings.minutes
 
     def _continue(self) -> None:
-        """Take up the last state, if there is one, and forget the metrics after it."""
+        """Take up the last state and forget the metrics after it.
+
+        The first is kept, too: a run may begin from another policy, and going on is not told from which.
+        """
         path = self._run.path / STATE
         if path.exists():
             self._state, notes = load_tree(path, self._state)
@@ -290,6 +295,8 @@ class _Training:
                 self._replay.take(load_tensors(path)[0])
             self._player.decisions = int(notes["decisions"])
             self._best = float(notes["best_score"])
+        else:
+            save_tensors(path, named_leaves(self._state) | self._replay.tensors(), self._notes())
         forget_metrics_after(self._run, self._iteration)
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "experience_rows",
     "ppo_loss",
     "value_error",
+    "with_critic",
 ]
 
 
@@ -100,6 +101,11 @@ def value_error(value: jax.Array, rows: Experience, clip: float) -> jax.Array:
     return 0.5 * weighted_mean(error, rows.weight)
 
 
+def with_critic(loss: jax.Array, value_loss: jax.Array, value_weight: float) -> jax.Array:
+    """Add the critic's error; with a weight of 0, its gradient is not even worked out."""
+    return loss + value_weight * value_loss if value_weight else loss
+
+
 def ppo_loss(
     agent: Agent,
     weights: Weights,
@@ -124,7 +130,7 @@ def ppo_loss(
         policy_loss = -weighted_mean(gain, rows.weight)
         value_loss = value_error(judged.value, rows, value_clip)
         entropy = weighted_mean(judged.entropy, rows.weight)
-        total = policy_loss + value_weight * value_loss - weights.entropy * entropy
+        total = with_critic(policy_loss, value_loss, value_weight) - weights.entropy * entropy
         metrics = {
             "policy_loss": policy_loss,
             "value_loss": value_loss,

@@ -8,7 +8,7 @@ import jax
 
 from trimtab.learning.agent import Agent, Parameters
 from trimtab.learning.passes import Loss, Metrics, weighted_mean
-from trimtab.learning.ppo import Experience, Weights, auxiliary_loss, value_error
+from trimtab.learning.ppo import Experience, Weights, auxiliary_loss, value_error, with_critic
 
 __all__ = ["reinforce_loss"]
 
@@ -25,7 +25,7 @@ def reinforce_loss(agent: Agent, weights: Weights, *, value_weight: float) -> Lo
         policy_loss = -weighted_mean(log_prob * rows.advantage, rows.weight)
         value_loss = value_error(judged.value, rows, 0.0)
         entropy = weighted_mean(judged.entropy, rows.weight)
-        total = policy_loss + value_weight * value_loss - weights.entropy * entropy
+        total = with_critic(policy_loss, value_loss, value_weight) - weights.entropy * entropy
         metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
         if judged.auxiliary is not None:
             metrics["auxiliary_loss"] = auxiliary_loss(judged, rows)

@@ -45,7 +45,12 @@ def best_of_run(run: RunFolder) -> BestOfRun:
     tensors, notes = load_tensors(run.path / BEST)
     metrics, machine = run.read_metrics(), run.read_json("machine.json")
     iteration = int(notes["iteration"])
-    measured = next(line for line in metrics if line["iteration"] == iteration)
+    measured = next((line for line in metrics if line["iteration"] == iteration), None)
+    if measured is None:
+        raise TrimtabError(
+            f"{run.path}: its best checkpoint is of iteration {iteration}, which is not among its metrics; "
+            "let it train further with --resume"
+        )
     return BestOfRun(
         parameters=unflatten(tensors),
         score=float(notes["score"]),

@@ -289,19 +289,26 @@ class _Training:
         last = self._iteration == settings.total_iterations
         if self._iteration % settings.checkpoint_every and not last:
             return False
-        notes = {"iteration": str(self._iteration), "best_score": repr(self._best)}
-        save_tree(self._run.path / LAST, self._state.average, notes)
+        save_tree(self._run.path / LAST, self._state.average, self._notes())
         # Written last: what it speaks of, metrics and parameters, is there.
-        save_tree(self._run.path / STATE, self._state, notes)
+        save_tree(self._run.path / STATE, self._state, self._notes())
         return bool(settings.minutes) and seconds >= 60 * settings.minutes
 
+    def _notes(self) -> dict[str, str]:
+        return {"iteration": str(self._iteration), "best_score": repr(self._best)}
+
     def _continue(self) -> None:
-        """Take up the last state, if there is one, and forget the metrics after it."""
+        """Take up the last state and forget the metrics after it.
+
+        The first is kept, too: a run may begin from another policy, and going on is not told from which.
+        """
         path = self._run.path / STATE
         if path.exists():
             self._state, notes = load_tree(path, self._state)
             self._iteration = int(notes["iteration"])
             self._best = float(notes["best_score"])
+        else:
+            save_tree(path, self._state, self._notes())
         forget_metrics_after(self._run, self._iteration)
 
     def _show(self, metrics: Mapping[str, Any]) -> None:

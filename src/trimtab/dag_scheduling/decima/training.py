@@ -32,6 +32,11 @@ def check_settings(settings: DecimaSettings) -> None:
                 f"courses.{number}.cluster.objective = makespan costs the same every second, of which "
                 "training.differential = true leaves nothing to learn from; set it to false"
             )
+        if settings.training.baseline == "foreseen" and not course.look_ahead_s:
+            raise SettingsError(
+                "training.baseline = foreseen goes by what is foreseen, and "
+                f"courses.{number}.look_ahead_s = 0 looks nowhere; set it to 50, or use baseline = critic"
+            )
     split_lane(
         [course.weight for course in settings.courses],
         size=settings.environments,
@@ -51,6 +56,7 @@ def train_decima(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
+    check_settings(settings)
     texts = whole_settings(ASKED_FOR, settings)
     task = DecimaTask(settings, start=start)
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
