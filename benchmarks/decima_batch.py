@@ -66,7 +66,7 @@ def judged(ground: str, measured: dict[str, Numbers], policy: str, network: str)
 
 
 def embedded_rows(policy: DagPolicy, network: DagPolicy, only_here: DagPolicy, paper: DagPolicy) -> list[Row]:
-    """The embedded workload; for the record a network that practised nothing else, and the published design."""
+    """The embedded workload; beside it a network that practised nothing else, and the published design."""
     suite = BatchSuite(seeds=SEEDS)
     learned = {one.name: one for one in (policy, network, only_here, paper)}
     measured = play_jct_s(suite, all_rules(suite) | learned)

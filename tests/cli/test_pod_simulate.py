@@ -63,13 +63,13 @@ def test_the_guard_tells_who_acted_and_draws_it(run: Callable, tmp_path: Path) -
     """24 decisions, of which the rule has the first 20: the guard wants a record to compare with."""
     words = ["simulate", "pod", "--policy", "multi", *QUICK, "--guard", "active", "--draw", "guarded.svg"]
     answer = run(*words)
-    assert answer.out.startswith("multi guarded by hpa:target=70,cpu=1: service thumbnails")
+    assert answer.out.startswith("multi guarded by multi:slack=1,cpu=4: service thumbnails")
     assert "who acted, of 24 intervals: the rule in 20 (observing 20); the policy in 4 (" in answer.out
     assert b"observing" in (tmp_path / "guarded.svg").read_bytes()
     found = run(*words, "--beside", "multi", "--json").json
     assert found["guard"]["acting"]["heuristic"] == {"observing": 20}
     assert (found["guard"]["beside"], found["guard"]["raised"]) == ("multi", {})
-    alone = run("simulate", "pod", "--policy", "hpa:target=70,cpu=1", *QUICK, "--json").json
+    alone = run("simulate", "pod", "--policy", "multi:slack=1,cpu=4", *QUICK, "--json").json
     assert alone["guard"] is None
     shadow = run(*words[:-4], "--guard", "shadow", "--json").json
     assert shadow["guard"]["acting"] == {"heuristic": {"shadow": 24}}

@@ -39,6 +39,14 @@ def test_numbers_that_never_moved_count_by_a_tenth():
     assert distance == pytest.approx(2.0, rel=0.01)
 
 
+def test_what_changes_with_who_acts_is_no_surprise_and_everything_else_is():
+    random = np.random.default_rng(0)
+    seen, far = random.normal(size=(2000, 2)), np.array([[8.0, 0.0], [0.0, 8.0]])
+    assert (Familiar.of(seen).score(far) > 2).all()
+    sizes, others = Familiar.of(seen, np.column_stack([random.normal(8, 1, 50), np.zeros(50)])).score(far)
+    assert sizes < 1 and others > 2
+
+
 def test_means_are_of_the_last_intervals_and_begin_anew():
     lately = Lately(2, 1)
     for interval in range(11):
@@ -109,7 +117,8 @@ def test_what_is_familiar_is_measured_on_services_of_training(tmp_path):
     again = AwarePolicy(load_bundle(save_bundle(tmp_path / "again", found)))
     assert again.familiar is not None and again.familiar.limit > 0
     # 24 intervals, of which the first ten say nothing: 14 means of each of three services.
-    assert again.bundle.manifest["trained"]["familiar"]["services"] == 3
+    told = again.bundle.manifest["trained"]["familiar"]
+    assert told["services"] == 3 and "hpa:target=70,cpu=1" in told["beside"]
     trained["ground"] = {**trained["ground"], "hours": 0.03}
     with pytest.raises(SettingsError, match="too short to tell what is familiar"):
         with_familiar(replace(small, manifest={**bundle.manifest, "trained": trained}), services=1)

@@ -48,7 +48,7 @@ def simulate(
         pod: put the policy behind the guard, which lets it advise only (shadow), act for a share of the time
         (canary), or act (active).
     beside:
-        pod: the rule that the guard compares with and falls back on (default: hpa:target=70,cpu=1).
+        pod: the rule that the guard compares with and falls back on (default: multi:slack=1,cpu=4).
     """
     _check_picture(draw)
     episode.refuse_others(wing)

@@ -1,12 +1,11 @@
 """How unlike training a service is: how far what a policy sees of it lies from what it saw there, on numpy.
 
-It saw there what it did itself, and what usual rules did while it watched: whose pods these are is no matter.
-
 What is seen of a service is averaged over some ten minutes: single moments are wild everywhere, and it is
 the mean that tells services apart. The distance of that mean x is Mahalanobis', in deviations of training:
-sqrt((x - m)' C^-1 (x - m)), with the mean m and the covariance C. A score of 1 is what 99.5 % of training
-stays below; above that the guard lets its rule act (`Evidence.surprise`). Of a service that has just begun
-nothing is known, and its score is 0.
+sqrt((x - m)' C^-1 (x - m)), with the mean m and the covariance C. To the covariance of training is added
+that of what changes when a rule acts on the same service: whose pods these are is no surprise. A score of 1
+is what 99.5 % of training stays below; above that the guard lets its rule act (`Evidence.surprise`). Of a
+service that has just begun nothing is known, and its score is 0.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Familiar(NamedTuple):
     """The distance that scores 1."""
 
     @classmethod
-    def of(cls, seen: NDArray[Any]) -> Familiar:
-        """From means of what was seen in training, [means, numbers].
+    def of(cls, seen: NDArray[Any], differences: NDArray[Any] | None = None) -> Familiar:
+        """From means of what was seen in training, [means, numbers]; `differences` are no surprise either.
 
         >>> seen = np.random.default_rng(0).normal(size=(20_000, 1))
         >>> found = Familiar.of(seen)  # 99.5 % of normal numbers lie within 2.81 deviations
@@ -53,6 +52,8 @@ class Familiar(NamedTuple):
         mean = numbers.mean(0)
         centred = numbers - mean
         covariance = centred.T @ centred / len(centred) + _LEAST_DEVIATION**2 * np.eye(len(mean))
+        if differences is not None:
+            covariance += differences.T @ differences / len(differences)
         found = cls(mean, np.linalg.inv(covariance), 1.0)
         return found._replace(limit=float(np.quantile(found.score(numbers), QUANTILE)))
 

@@ -61,8 +61,8 @@ _TOLD_BY_LESSONS = {
 """Fields of `AwareSettings` with which other lessons would have been collected."""
 _FAMILIAR, _FAMILIAR_SEED = 4, 2_000_000
 """What is familiar is told by so many times the services of validation."""
-_BESIDE = ("hpa:target=50,cpu=1", "hpa:target=70,cpu=1", "hpa:target=80,cpu=2", "multi")
-"""Rules that may act while a policy watches: their pods, larger and smaller than its own, are no surprise."""
+_BESIDE = ("hpa:target=50,cpu=1", "hpa:target=70,cpu=1", "hpa:target=80,cpu=2")
+"""Rules that may act while a policy watches: what their pods change about what it sees is no surprise."""
 SCORE = "cost on validation services over the rule's"
 """What a bundle's manifest calls the score of its run."""
 
@@ -222,8 +222,8 @@ def with_familiar(bundle: Bundle, *, services: int) -> Bundle:
     """A bundle that says what its policy has seen in training; what it decides stays the same.
 
     The policy plays so many services of the part for training, with the ground it was trained on; then it
-    watches usual rules play them, a part of the services each. Behind a guard it sees what a rule does first,
-    and what it had only ever seen of its own would keep it from acting for ever.
+    watches usual rules play them, a part of the services each. Behind a guard a rule acts first, and a policy
+    that were surprised by that would never have its turn.
     """
     trained = bundle.manifest["trained"]
     ground = Ground.model_validate(trained["ground"])
@@ -231,42 +231,51 @@ def with_familiar(bundle: Bundle, *, services: int) -> Bundle:
     seeds = [split(_FAMILIAR_SEED, "service", number) % 2**40 for number in range(services)]
     drawn = draw_services(ground, deployment, seeds, "training")
     policy = AwarePolicy(bundle)
-    means = _means_seen(policy, policy, drawn, deployment)
-    for place, rule in enumerate(_BESIDE):
-        means += _means_seen(policy, make_policy(rule), drawn[place :: len(_BESIDE)], deployment)
-    if not means:
+    own = _watched(policy, policy, drawn, deployment)
+    if not own.means:
         raise SettingsError(f"{bundle.name}: episodes too short to tell what is familiar; set ground.hours")
-    familiar = Familiar.of(np.concatenate(means))
+    differences = []
+    for place, rule in enumerate(_BESIDE[:services]):
+        some = slice(place, None, len(_BESIDE))
+        beside = _watched(policy, make_policy(rule), drawn[some], deployment)
+        differences.append(beside.mean_of_each - own.mean_of_each[some])
+    familiar = Familiar.of(np.concatenate(own.means), np.concatenate(differences))
     told = {"services": services, "beside": _BESIDE, "quantile": QUANTILE, "distance": familiar.limit}
     manifest = {**bundle.manifest, "trained": {**trained, "familiar": told}}
-    own = {key: one for key, one in bundle.tensors.items() if key not in familiar.tensors()}
-    return replace(bundle, manifest=manifest, tensors={**own, **familiar.tensors()})
+    deciding = {key: one for key, one in bundle.tensors.items() if key not in familiar.tensors()}
+    return replace(bundle, manifest=manifest, tensors={**deciding, **familiar.tensors()})
 
 
-def _means_seen(
+def _watched(
     policy: AwarePolicy, acting: PodPolicy, services: Sequence[Service], deployment: Deployment
-) -> list[NDArray[np.float64]]:
-    """Means of what a policy sees of some services while another one acts, or itself."""
+) -> _Watching:
     watching = _Watching(policy, acting)
-    if services:
-        play_services(watching, services, deployment)
-    return watching.means
+    play_services(watching, services, deployment)
+    return watching
 
 
 class _Watching:
-    """A policy that watches another one act and keeps the means of what it sees; itself a policy."""
+    """A policy that watches another one act, or itself, and keeps means of what it sees; itself a policy."""
 
     def __init__(self, policy: AwarePolicy, acting: PodPolicy) -> None:
         self.name, self._policy, self._acting = acting.name, policy, acting
         self.means: list[NDArray[np.float64]] = []
 
+    @property
+    def mean_of_each(self) -> NDArray[np.float64]:
+        """Of each service over its intervals."""
+        return self._sums / self._counts[:, None]
+
     def begin(self, services: Services) -> Self:
         self._decider = self._policy.begin(services)
         self._actor = None if self._acting is self._policy else self._acting.begin(services)
+        self._sums, self._counts = np.zeros_like(self._decider.lately.mean), np.zeros(len(services.slo_s))
         return self
 
     def decide(self, snapshot: Snapshot) -> Floats:
         wanted, lately = self._decider.decide(snapshot), self._decider.lately
         if lately.known.any():
             self.means.append(lately.mean[lately.known])
+        self._sums += np.where(lately.known[:, None], lately.mean, 0.0)
+        self._counts += lately.known
         return wanted if self._actor is None else self._actor.decide(snapshot)
