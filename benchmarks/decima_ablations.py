@@ -1,10 +1,10 @@
 """`make bench-decima-ablations`: Decima without one of its parts, on streams at high load.
 
 The whole and three policies that lack a part were trained alike on streams: 100 iterations of imitation,
-160 of reinforcement, the best on validation kept; the one without an input-dependent baseline only 80. The
-fourth is the policy trained on jobs that come all at once. Each must be worse than the whole by more than
-luck explains. The graph encoder is worth less than a per cent, which luck hides on two dozen workloads: it is
-judged on more, and on most where it is worth least.
+160 of reinforcement, the best on validation kept. The one without an input-dependent baseline had 80; 80 more
+made it worse (docs/decisions/006). The fourth is the policy trained on jobs that come all at once. Each must
+be worse than the whole by more than luck explains. The graph encoder is worth less than a per cent, which
+luck hides on two dozen workloads: it is judged on more, and on most where it is worth least.
 """
 
 from __future__ import annotations
