@@ -92,6 +92,7 @@ def test_a_missing_training_ends_the_benchmark_with_the_way_out() -> None:
         loaded(VARIANTS["gru"], 99)
 
 
+@pytest.mark.pods
 def test_a_training_keeps_what_acts(tmp_path: Path) -> None:
     variant = VARIANTS["features"]
     small = {**SMALL, "training.sequence_steps": 4, "training.context_steps": 4}

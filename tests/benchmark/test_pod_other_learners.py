@@ -36,6 +36,7 @@ def test_columns_are_over_the_rule() -> None:
     assert late.endswith("%")
 
 
+@pytest.mark.pods
 def test_nobody_trained_leaves_the_shipped_policy_and_the_rules(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,12 +49,14 @@ def test_nobody_trained_leaves_the_shipped_policy_and_the_rules(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.pods
 def test_services_are_the_same_for_everybody() -> None:
     one, other = (judged(make_policy(name), 2) for name in ("multi", "hpa-vpa"))
     assert [(a.arrived == b.arrived).all() for a, b in zip(one, other, strict=True)] == [True, True]
     assert one[0].application != one[1].application
 
 
+@pytest.mark.pods
 def test_a_learner_of_the_table_is_trained_and_can_play(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
