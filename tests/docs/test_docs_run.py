@@ -83,7 +83,8 @@ def marked(document: Path) -> Any:
     """Keep documents that simulate services out of the run without compiling, where hours take minutes."""
     text = document.read_text(encoding="utf-8")
     run = [block for block in blocks(text) if block.language == "console" and not block.reason_not_run]
-    services = any("--app " in command for block in run for command in trimtab_commands(block.body))
+    commands = [command for block in run for command in trimtab_commands(block.body)]
+    services = any("--app " in command or "simulate pod" in command for command in commands)
     return pytest.param(document, marks=[pytest.mark.pods] if services else [], id=document.name)
 
 
