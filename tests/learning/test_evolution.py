@@ -203,6 +203,7 @@ def test_iterations_are_counted_by_their_numbers(tmp_path):
 INTERRUPTED = """
 import os, signal, time
 from trimtab.learning.evolution import Playing
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
 playing = Playing(2)
 playing(len, ["one"])
 try:
