@@ -223,7 +223,7 @@ def with_familiar(bundle: Bundle, *, services: int) -> Bundle:
 
     The policy plays so many services of the part for training, with the ground it was trained on; then it
     watches usual rules play them, a part of the services each. Behind a guard a rule acts first, and a policy
-    that were surprised by that would never have its turn.
+    that is surprised by it would never have its turn.
     """
     trained = bundle.manifest["trained"]
     ground = Ground.model_validate(trained["ground"])
