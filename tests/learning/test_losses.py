@@ -9,7 +9,7 @@ import pytest
 from trimtab.learning.advantages import Credit
 from trimtab.learning.agent import Acted, Agent, Judged
 from trimtab.learning.imitation import act_beside_teacher, imitation_loss
-from trimtab.learning.ppo import Experience, Weights, experience_rows, ppo_loss
+from trimtab.learning.ppo import Experience, Weights, experience_rows, ppo_loss, rows_that_count
 from trimtab.learning.reinforce import reinforce_loss
 from trimtab.learning.rollouts import Rollout
 
@@ -143,6 +143,30 @@ def test_rows_are_normalised_by_those_that_count_and_filled_up() -> None:
     # The mean absolute advantage of those that count is 3; the 6 is cut to 4.5, of the others none.
     cut = experience_rows(rollout, credit, normalised=False, largest_advantage=1.5)
     assert cut.advantage[:4].tolist() == [1, 2, 3, 4.5]
+
+
+def test_rows_beyond_the_end_of_an_episode_are_left_out() -> None:
+    """All that count are kept, each once; what fills up to a number compiled before does not count."""
+    random = np.random.default_rng(0)
+    for size in (1, 7, 100, 1000):
+        valid = random.random((size, 3)) < 0.4
+        valid[0, 0], valid[-1, -1] = True, False
+        kept = rows_that_count(valid)
+        assert kept is not None
+        assert len(set(kept.tolist())) == len(kept) <= min(valid.size, 1.15 * valid.sum())
+        assert valid.ravel()[kept].sum() == valid.sum()
+    assert rows_that_count(np.ones((2, 3), bool)) is None
+
+    valid = np.array([[True, True, True], [True, False, False]])
+    nothing = np.zeros((2, 3), np.float32)
+    none = jnp.asarray(nothing)
+    seen = {"seen": jnp.arange(6).reshape(2, 3)}
+    rollout = Rollout(seen, none, none, none, jnp.zeros(3), nothing, nothing, ~valid, valid)
+    credit = Credit(jnp.array([[1.0, 2.0, 3.0], [6.0, 99.0, 99.0]]), none)
+    whole = experience_rows(rollout, credit)
+    rows = experience_rows(rollout, credit, kept=jnp.asarray(rows_that_count(valid)))
+    assert rows.observation["seen"].tolist() == [0, 1, 2, 3]
+    assert rows.advantage.tolist() == whole.advantage[:4].tolist()
 
 
 def test_what_an_agent_wants_small_besides_is_added_as_it_is() -> None:

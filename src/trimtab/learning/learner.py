@@ -27,7 +27,7 @@ from trimtab.learning.baselines import (
 )
 from trimtab.learning.imitation import imitation_loss
 from trimtab.learning.passes import Metrics, gradient_passes, make_optimiser, summed_step, weighted_mean
-from trimtab.learning.ppo import Experience, Weights, experience_rows, ppo_loss
+from trimtab.learning.ppo import Experience, Weights, experience_rows, ppo_loss, rows_that_count
 from trimtab.learning.reinforce import reinforce_loss
 from trimtab.learning.rollouts import Rollout
 from trimtab.learning.settings import BaselineName, Schedule, TrainingSettings
@@ -153,6 +153,7 @@ def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) ->
     def update(
         state: LearnerState,
         rollout: Rollout,
+        kept: jax.Array | None,
         key: jax.Array,
         learning_rate: jax.Array,
         weights: Weights,
@@ -163,6 +164,7 @@ def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) ->
         rows = experience_rows(
             rollout,
             credit,
+            kept=kept,
             multiple_of=settings.minibatches,
             normalised=settings.normalise_advantages,
             largest_advantage=settings.advantage_clip,
@@ -178,7 +180,8 @@ def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) ->
     ) -> tuple[LearnerState, Metrics]:
         weights = Weights(np.float32(schedule.entropy), np.float32(schedule.anchor))
         rate, averaging = np.float32(schedule.learning_rate), np.float32(schedule.averaging)
-        return compiled(state, rollout, key, rate, weights, averaging)
+        kept = rows_that_count(np.asarray(rollout.valid))
+        return compiled(state, rollout, kept, key, rate, weights, averaging)
 
     return scheduled
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.learning.advantages import Credit
 from trimtab.learning.agent import Agent, Judged, Observation, Parameters
@@ -23,6 +24,7 @@ __all__ = [
     "auxiliary_loss",
     "experience_rows",
     "ppo_loss",
+    "rows_that_count",
     "value_error",
     "with_critic",
 ]
@@ -54,14 +56,16 @@ def experience_rows(
     rollout: Rollout,
     credit: Credit,
     *,
+    kept: jax.Array | None = None,
     multiple_of: int = 1,
     normalised: bool = True,
     largest_advantage: float = 0.0,
 ) -> Experience:
     """Turn a rollout into rows; advantages are brought to mean 0 and deviation 1 over the batch.
 
-    Whole episodes come in any number: rows of weight 0 fill up to the multiple. Rare decisions with
-    huge consequences can drown all others: `largest_advantage` cuts at so many mean absolute ones.
+    `kept` are the rows to keep, where not all count (`rows_that_count`). Whole episodes come in any
+    number: rows of weight 0 fill up to the multiple. Rare decisions with huge consequences can drown
+    all others: `largest_advantage` cuts at so many mean absolute ones.
     """
     weight = jnp.asarray(rollout.valid, jnp.float32)
     advantages = credit.advantages
@@ -82,6 +86,8 @@ def experience_rows(
         weight,
     )
     rows = flat_rows(rows)
+    if kept is not None:
+        rows = jax.tree.map(lambda leaf: leaf[kept], rows)
     missing = -len(rows.weight) % multiple_of
 
     def filled(leaf: jax.Array) -> jax.Array:
@@ -90,6 +96,22 @@ def experience_rows(
     if not missing:
         return rows
     return jax.tree.map(filled, rows)._replace(weight=jnp.pad(rows.weight, (0, missing)))
+
+
+def rows_that_count(valid: NDArray[np.bool_]) -> NDArray[np.int32] | None:
+    """Positions of the rows that count, filled up with others to one of few numbers (each new one compiles).
+
+    None where all count. Of whole episodes, up to half the rows lie beyond an end: nothing to learn from.
+
+    >>> rows_that_count(np.arange(37) % 2 == 0).tolist()[-3:]
+    [34, 36, 1]
+    """
+    if valid.all():
+        return None
+    counting = np.flatnonzero(valid)
+    step = 1 << max(0, len(counting).bit_length() - 4)
+    missing = -len(counting) % step
+    return np.concatenate([counting, np.flatnonzero(~valid)[:missing]]).astype(np.int32)
 
 
 def value_error(value: jax.Array, rows: Experience, clip: float) -> jax.Array:
