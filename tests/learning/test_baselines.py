@@ -170,7 +170,7 @@ def ten_more_in_state_1(rollout: Rollout) -> tuple[Rollout, np.ndarray]:
 
 
 def test_beside_other_rollouts_a_network_learns_what_the_own_state_is_worth() -> None:
-    """The others of the workload know the luck and not the state; the network knows the state and not the luck.
+    """The others of the workload know the luck, not the state; the network knows the state, not the luck.
 
     Together they leave nothing unexplained where nothing is left to decide; what the first decision
     was worth stays its own.
@@ -189,7 +189,7 @@ def test_beside_other_rollouts_a_network_learns_what_the_own_state_is_worth() ->
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.5, 1.0])
 def test_beside_other_rollouts_a_value_head_is_asked_for_differences_alone(smoothing: float) -> None:
-    """One that knows them leaves no luck, however far off its level; one that knows nothing learns just them."""
+    """One that knows them leaves no luck, however far off its level; one that does not learns just them."""
     rollout, own = ten_more_in_state_1(every_pair())
     state_1 = np.asarray(rollout.observation["features"])[..., 1]
     settings = TrainingSettings(baseline="same_sequence_critic", reset_every=1, smoothing=smoothing)

@@ -11,7 +11,7 @@ none at all:
 - ``foreseen``: none here, because the environment's rewards are already measured against a foresight;
 - ``state_value``: a separate value network, blind to the input like the critic;
 - ``same_sequence``: the mean return of the other rollouts of the same workload at the same time;
-- ``same_sequence_critic``: that, and the agent's value head for how this rollout's state differs from theirs;
+- ``same_sequence_critic``: that, and the agent's value head for how this state differs from theirs;
 - ``same_sequence_value``: the same with a separate value network;
 - ``multi_value``: one value network for each of a fixed number of workloads;
 - ``meta``: one value network that adapts to a workload by a gradient step on half its rollouts.
@@ -115,7 +115,7 @@ def same_sequence_baseline(*, rollouts: int, discount_s: float) -> Baseline:
 
 
 def same_sequence_critic_baseline(*, rollouts: int, discount_s: float, smoothing: float) -> Baseline:
-    """What the other rollouts came to, and the agent's value head for how this one's state differs from theirs.
+    """What the other rollouts came to, and the agent's value head for how this state differs from theirs.
 
     What the input does is the same for all rollouts of a workload, so the value head is asked only for
     differences between them, and only these are its targets. Trusted after some decisions (`smoothing`, as of
