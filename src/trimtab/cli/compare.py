@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.cli.asking import USUAL_SUITE, SuiteFlags, check_names, tuned_values
+from trimtab.cli.targets import check_new_folder
 from trimtab.cli.terminal import (
     JsonFlag,
     Processes,
@@ -71,6 +72,7 @@ def compare(
     from trimtab.benchmark.tables import markdown as as_markdown
     from trimtab.core.run_folder import RunFolder
 
+    check_new_folder(out)
     asked = changes.suite(
         suite,
         seeds=seeds,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import EpisodeFlags
 from trimtab.cli.fit_profile import full_pod_told
+from trimtab.cli.targets import check_new_folder
 from trimtab.cli.terminal import command_line, now, print_json, remark, say_if_compiling, table_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def simulate_pod(
     from trimtab.pod_autoscaling.workload.applications import make_application
     from trimtab.pod_autoscaling.workload.presets import mean_rate_of
 
+    check_new_folder(out)
     made: PodPolicy = make_policy(policy)
     application, seed = make_application(flags.app or USUAL_APPLICATION), flags.number()
     watching = _guarded(made, guard, beside, seed)
