@@ -183,6 +183,27 @@ def test_without_a_context_there_is_nothing_to_believe(run: Callable, tmp_path: 
 # --- runs -----------------------------------------------------------------------------------------
 
 
+def test_who_practised_another_interval_is_told_of(run: Callable, tmp_path: Path) -> None:
+    save_untrained(tmp_path / "often", trained={"deployment": {"interval_s": 15}})
+    said = "./often: trained to decide every 15 s, not every 60 s; it may do worse than one trained with "
+    simulate = ["simulate", "pod", "--policy", "./often", "--app", "thumbnails", "--hours", "0.1"]
+    assert said in run(*simulate, "--interval-s", "60").err
+    assert "every" not in run(*simulate, "--interval-s", "15").err
+    compare = [
+        "compare",
+        "pod/services",
+        "--policies",
+        "static,./often",
+        "--app",
+        "thumbnails",
+        "--hours",
+        "0.1",
+    ]
+    compare += ["--seeds", "2", "--processes", "1"]
+    assert run(*compare, "--set", "deployment.interval_s=60").err.count(said) == 1
+    assert "every" not in run(*compare).err
+
+
 def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Callable, bundle: str) -> None:
     words = ["--app", "thumbnails,textbook", "--trace", "steps", "--hours", "0.1", "--set", "mean_cores=1.0"]
     words += ["--policies", f"static,{bundle}", "--seeds", "2", "--processes", "1", "--out", "runs/a"]

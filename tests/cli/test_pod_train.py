@@ -129,9 +129,11 @@ def test_another_run_begins_from_its_policy(
     assert answer.code == 0, answer
     assert "score:  " in answer.out and "of its rule's cost on validation services" in answer.out
     assert "trimtab compare pod/services --app thumbnails" in answer.out
-    ours, theirs = load_bundle(folder / "bundle").tensors, load_bundle(tmp_path / "again" / "bundle").tensors
-    for name, tensor in ours.items():
-        np.testing.assert_allclose(theirs[name], tensor, atol=1e-5)
+    ours, theirs = load_bundle(folder / "bundle"), load_bundle(tmp_path / "again" / "bundle")
+    for name, tensor in ours.tensors.items():
+        np.testing.assert_allclose(theirs.tensors[name], tensor, atol=1e-5)
+    assert theirs.manifest["trained"]["began_from"] == "run"
+    assert "began_from" not in ours.manifest["trained"]
     other = run(*words, "--set", "training.hidden=[16]", "--out", "wider")
     assert (other.code, other.out) == (2, "")
     assert "run has another network (hidden = (8,)) than asked for" in other.err

@@ -117,7 +117,8 @@ def test_a_learned_policy_is_taken_apart(run: Callable, bundle: str) -> None:
 
 def test_who_may_not_commit_says_so_and_who_cannot_watch_why(run: Callable, tmp_path: Path) -> None:
     """Every 12 s, 60 intervals do not hold the 900 s that flink's autoscaler looks at."""
-    save_untrained(tmp_path / "hasty", replace(SMALL, base_window_s=100, commit_score=0.0))
+    short = {"base_memory_s": 600, "base_recent_s": 600, "base_window_s": 100}
+    save_untrained(tmp_path / "hasty", replace(SMALL, **short, commit_score=0.0))
     words = ["explain", "--policy", "./hasty", "--job", "linear:3", "--interval-s", "12"]
     told = [run(*words, "--decision", str(n), "--json").json for n in range(1, 6)]
     number, held = next((n, one) for n, one in enumerate(told, 1) if not one["learned"]["commit"]["possible"])

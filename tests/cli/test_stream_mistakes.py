@@ -142,10 +142,17 @@ def test_rules_without_settings_cannot_be_tuned(left_alone: Callable) -> None:
     assert "policy 'reactive' has nothing to tune; tunable: aws, banded, dhalion" in said
 
 
-def test_a_rule_that_wants_more_history_than_is_kept(left_alone: Callable) -> None:
-    words = ["--policy", "flink", *LINEAR, "--interval-s", "12"]
-    said = left_alone("simulate", "stream", *words)
-    assert "a window of 900 s takes 75 intervals of 12 s, but the history holds 60; raise" in said
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("flink", "a window of 900 s takes 75 intervals"),
+        ("banded", "a window of 1800 s takes 151 intervals"),
+        ("sure", "a window of 1800 s takes 151 intervals"),
+    ],
+)
+def test_a_policy_that_wants_more_history_than_is_kept(left_alone: Callable, policy: str, said: str) -> None:
+    words = ["--policy", policy, *LINEAR, "--interval-s", "12"]
+    assert f"{said} of 12 s, but the history holds 60; raise" in left_alone("simulate", "stream", *words)
 
 
 # --- jobs --------------------------------------------------------------------------------------------

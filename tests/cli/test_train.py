@@ -30,6 +30,7 @@ from trimtab.dag_scheduling.decima.task import DecimaSettings, preset_names
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload.tiny import tiny_workload
+from trimtab.learning.run_files import START
 
 SMALLEST = """
 # The smallest thing that trains.
@@ -253,6 +254,35 @@ def test_stopping_says_how_to_go_on(
     began = asked[0].environments
     assert f"began with environments = {began} and cannot go on with 32" in other
     assert "runs/decima-tpch-batch-2" in run("train").err
+
+
+@pytest.mark.parametrize(
+    ("trains", "words", "began"),
+    [
+        (
+            "dag_scheduling.decima.training.train",
+            ["dag", "--preset", "decima-batch-rollouts"],
+            "decima-tpch-batch",
+        ),
+        ("stream_autoscaling.sure.training.train", ["stream", "--set", "lessons=0"], "sure"),
+        ("pod_autoscaling.aware.training.train_off_policy", ["pod", "--set", "lessons=0"], "aware"),
+        ("gpu_scheduling.das.network_training.train", ["gpu", "--preset", "das-network"], "das-network"),
+    ],
+)
+def test_a_run_keeps_from_which_policy_it_began(
+    run: Callable, monkeypatch: pytest.MonkeyPatch, trains: str, words: list[str], began: str
+) -> None:
+    kept: dict[str, str] = {}
+
+    def stop(*told: Any, texts: dict[str, str], **others: Any) -> None:
+        kept.update(texts)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"trimtab.{trains}", stop)
+    run("train", *words)
+    assert START not in kept
+    run("train", *words, "--start-from", began)
+    assert json.loads(kept[START]) == {"began_from": began}
 
 
 def test_presets_are_listed_with_a_sentence(run: Callable) -> None:

@@ -57,6 +57,21 @@ def test_a_compact_scheduler_is_trained_resumed_explained_and_compared(
     assert "\ncompact-tpch-stream " in listed and "\ndecima-tpch-batch " in listed
 
 
+def test_a_policy_says_from_which_it_began(run: Callable, tmp_path: Path) -> None:
+    """Also one that was stopped: who goes on is not told again."""
+    (tmp_path / "small.toml").write_text(COMPACT)
+    words = ["train", "dag", "--preset", str(tmp_path / "small.toml"), "--json"]
+    first = run(*words, "--out", "runs/first").json
+    assert "began_from" not in load_bundle(Path(first["bundle"])).manifest["trained"]
+    short = ["--start-from", "runs/first", "--minutes", "0.000001"]
+    stopped = run(*words, *short, "--out", "runs/second").json
+    assert not stopped["finished"]
+    assert load_bundle(Path(stopped["bundle"])).manifest["trained"]["began_from"] == "first"
+    resumed = run("train", "dag", "--resume", "runs/second", "--json").json
+    assert resumed["finished"]
+    assert load_bundle(Path(resumed["bundle"])).manifest["trained"]["began_from"] == "first"
+
+
 @pytest.fixture
 def on_a_file(run: Callable, tmp_path: Path) -> list[str]:
     """Words that train on a workload file, in the folder where it is."""

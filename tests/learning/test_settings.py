@@ -19,6 +19,12 @@ def test_rates_move_from_first_to_final_value() -> None:
     assert cosine.model_copy(update={"iterations": 150}).schedule(50).learning_rate == pytest.approx(0.35)
 
 
+def test_whoever_falls_to_nothing_still_learns_at_the_last_iteration() -> None:
+    settings = TrainingSettings(iterations=100, learning_rate=0.4, final_learning_rate=0, entropy=1.0)
+    assert settings.schedule(99).learning_rate == pytest.approx(0.004)
+    assert settings.schedule(99).entropy == pytest.approx(0.01)
+
+
 def test_after_copying_the_step_size_grows_at_first() -> None:
     settings = TrainingSettings(
         iterations=1000,

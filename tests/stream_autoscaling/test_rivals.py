@@ -18,7 +18,9 @@ from trimtab.stream_autoscaling.sure.features import FEATURES
 from trimtab.stream_autoscaling.sure.network import inputs_of
 
 RIVALS = ("deepwave", "dream", "tvw-rl", "astgcn", "ccrnn")
-DESIGN = Design(history=15, hidden=16, snapshots=4)
+DESIGN = Design(
+    history=15, hidden=16, snapshots=4, base_window_s=840.0, base_memory_s=840.0, base_recent_s=840.0
+)
 
 
 def inputs_for(name: str) -> Inputs:

@@ -7,6 +7,7 @@ import pytest
 from tests.stream_autoscaling.snapshots import chain_graph, snapshot_of
 from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapshot
 
+from trimtab.core.errors import SettingsError
 from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, banded
 from trimtab.stream_autoscaling.heuristics.measures import output_ratios, target_rates, true_rates, window
 from trimtab.stream_autoscaling.policies import make_policy
@@ -63,7 +64,9 @@ def test_its_measures_are_those_of_ds2() -> None:
     """True rates and ratios as the shared measures have them, from samples with holes, after restarts too."""
     random = np.random.default_rng(3)
     graph = random_graph(random, [3, 9, 14])
-    decider = BandedDecider(graph, {**banded().values, "window_s": 600.0, "recent_s": 900.0})
+    decider = BandedDecider(
+        graph, {**banded().values, "window_s": 600.0, "recent_s": 900.0, "memory_s": 900.0}
+    )
     for seen in (3, 12, 30):
         snapshot = random_snapshot(random, graph, history=30, seen=seen)
         needed = decider.measure(snapshot).needed
@@ -95,8 +98,19 @@ def test_settings_may_differ_from_job_to_job() -> None:
     snapshot = snapshot_of(
         chain_graph(2, environments=2), parallelism=[1, 4], **{**BUSY, "busy": [0.3, 0.375]}
     )
-    values = {**banded().values, "target": 0.5, "limit": np.array([0.76, 0.74])}
+    values = {**banded().values, "target": 0.5, "limit": np.array([0.76, 0.74]), "memory_s": 1740.0}
+    values["recent_s"] = 1740.0
     assert BandedDecider(snapshot.graph, values).decide(snapshot).tolist() == [[1, 4], [1, 6]]
+
+
+@pytest.mark.parametrize("span", ["memory_s", "recent_s", "window_s"])
+def test_it_does_not_look_back_further_than_metrics_are_kept(span: str) -> None:
+    """Of 30 intervals, the first only tells what waited before the second; that of `window_s` counts."""
+    snapshot = snapshot_of(chain_graph(2), **FOUR)
+    longest = 1800.0 if span == "window_s" else 1740.0
+    decided(snapshot, **{span: longest})
+    with pytest.raises(SettingsError, match="takes 31 intervals of 60 s, but the history holds 30"):
+        decided(snapshot, **{span: longest + 1})
 
 
 @pytest.mark.parametrize("unknown", [{"complete": False}, {"present": False}])

@@ -23,7 +23,14 @@ from trimtab.stream_autoscaling.sure.actions import (
 )
 from trimtab.stream_autoscaling.sure.design import Design
 
-DESIGN = Design(history=30, base_target=0.75, base_limit=0.8, base_recent_s=300.0, base_patience_s=0.0)
+DESIGN = Design(
+    history=30,
+    base_target=0.75,
+    base_limit=0.8,
+    base_memory_s=1740.0,
+    base_recent_s=300.0,
+    base_patience_s=0.0,
+)
 # 150 records/s keep 1.5 of 2 subtasks busy, so each does 100/s; for 300/s at 75 % four are needed.
 BUSY = {"parallelism": [1, 2], "records_in": [300.0, 150.0], "records_out": [300.0, 0.0], "busy": [0.3, 0.75]}
 

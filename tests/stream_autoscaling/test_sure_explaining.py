@@ -21,7 +21,16 @@ from trimtab.stream_autoscaling.sure.features import FEATURES
 from trimtab.stream_autoscaling.sure.network import answers, new_network
 from trimtab.stream_autoscaling.sure.policy import Considered, SurePolicy, make_bundle
 
-SMALL = Design(history=8, hidden=8, snapshots=4, neighbours=2, hops=2, base_window_s=180.0)
+SMALL = Design(
+    history=8,
+    hidden=8,
+    snapshots=4,
+    neighbours=2,
+    hops=2,
+    base_window_s=180.0,
+    base_memory_s=420.0,
+    base_recent_s=420.0,
+)
 EAGER = replace(SMALL, suggestion_score=0.1, commit_score=0.1)
 
 

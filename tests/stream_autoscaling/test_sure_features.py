@@ -17,7 +17,7 @@ from trimtab.stream_autoscaling.sure.features import (
     hops_of,
 )
 
-DESIGN = Design(history=30, base_target=0.75, base_window_s=180.0)
+DESIGN = Design(history=30, base_target=0.75, base_window_s=180.0, base_memory_s=1740.0, base_recent_s=1740.0)
 
 
 def told(snapshot, vertex: int = 0) -> dict[str, float]:
@@ -82,7 +82,7 @@ def test_nothing_is_infinite_or_large_whatever_is_reported() -> None:
 
 
 def test_the_window_is_contiguous_newest_last_and_forgets_at_a_new_beginning() -> None:
-    design = Design(history=4, snapshots=2, base_window_s=180.0)
+    design = Design(history=4, snapshots=2, base_window_s=180.0, base_memory_s=180.0, base_recent_s=180.0)
     graph = chain_graph(2)
     history = FeatureHistory(graph, design)
     busy = FEATURES.index("busy")

@@ -24,7 +24,9 @@ from trimtab.stream_autoscaling.sure.training import train_sure
 from trimtab.stream_autoscaling.workload.jobs import FROZEN, make_job
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace
 
-DESIGN = Design(history=6, snapshots=3, hidden=8, base_recent_s=300.0, base_patience_s=300.0)
+DESIGN = Design(
+    history=6, snapshots=3, hidden=8, base_memory_s=1740.0, base_recent_s=300.0, base_patience_s=300.0
+)
 COURSE = Course(
     (make_job("linear:3"),),
     lambda job, seed: draw_trace(TraceSettings(), job, seed=seed, part="training"),
@@ -84,7 +86,14 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
         "look_ahead_h": 0.1,
         "weighed_share": 0.5,
         "deployment": {"history": 30, "substep_ms": 6000},
-        "network": {"history_encoder": "deepwave", "history": 6, "snapshots": 3, "hidden": 8},
+        "network": {
+            "history_encoder": "deepwave",
+            "history": 6,
+            "snapshots": 3,
+            "hidden": 8,
+            "base_memory_s": 1740,
+            "base_recent_s": 1740,
+        },
         "training": {
             "algorithm": "weighing",
             "baseline": "foreseen",

@@ -30,7 +30,16 @@ from trimtab.stream_autoscaling.sure.network import answers, inputs_of, new_netw
 from trimtab.stream_autoscaling.sure.policy import best_action
 from trimtab.stream_autoscaling.sure.sampling import subgraphs
 
-SMALL = Design(history=8, hidden=8, snapshots=4, neighbours=2, hops=2, base_window_s=180.0)
+SMALL = Design(
+    history=8,
+    hidden=8,
+    snapshots=4,
+    neighbours=2,
+    hops=2,
+    base_window_s=180.0,
+    base_memory_s=420.0,
+    base_recent_s=420.0,
+)
 # Its factors of the graph depend on the order of vertices; see `features.couplings_of`.
 IN_ORDER = [name for name in ENCODERS.names() if name != "ccrnn"]
 
@@ -278,6 +287,8 @@ def test_published_sizes_and_actions() -> None:
         snapshots=10,
         neighbours=3,
         reach=1.0,
+        base_memory_s=840.0,
+        base_recent_s=840.0,
         base_window_s=180.0,
     )
     agent, parameters = sure_agent(design), new_network(design, 0)

@@ -35,6 +35,8 @@ SMALL = Design(
     suggestion_score=0.1,
     commit_score=0.1,
     base_window_s=180.0,
+    base_memory_s=420.0,
+    base_recent_s=420.0,
 )
 
 

@@ -24,7 +24,9 @@ DESIGN = Design(
     base_target=0.75,
     base_limit=0.76,
     base_saving=0.01,
+    base_memory_s=300.0,
     base_recent_s=120.0,
+    base_window_s=360.0,
     base_patience_s=0.0,
 )
 DEPLOYMENT = Deployment(history=6, substep_ms=6000)

@@ -29,7 +29,15 @@ from trimtab.stream_autoscaling.workload.presets import draw_trace
 TINY = {
     "jobs": ["q5"],
     "deployment": {"history": 6, "substep_ms": 12_000, "interval_s": 120},
-    "network": {"history_encoder": "gru", "history": 6, "snapshots": 2, "hidden": 8, "base_window_s": 240},
+    "network": {
+        "history_encoder": "gru",
+        "history": 6,
+        "snapshots": 2,
+        "hidden": 8,
+        "base_window_s": 240,
+        "base_memory_s": 600,
+        "base_recent_s": 600,
+    },
     "environments": 4,
     "rollouts": 2,
     "lanes": 1,
@@ -70,6 +78,8 @@ def test_presets_by_name_and_file(tmp_path) -> None:
         ({"environments": 5}, "choose a multiple of 2"),
         ({"teacher": "ds3"}, "teacher = ds3"),
         ({"network": {"history": 60}}, "network.history = 60 intervals, but deployment.history = 6"),
+        ({"network": {**TINY["network"], "base_memory_s": 601}}, "601 s takes 7 intervals of 120 s"),
+        ({"network": {**TINY["network"], "base_window_s": 721}}, "721 s takes 7 intervals of 120 s"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(changes, said) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.cli.asking import USUAL_SUITE, SuiteFlags, check_names, tuned_values
+from trimtab.cli.simulate_pod import say_if_other_interval
+from trimtab.cli.targets import check_new_folder
 from trimtab.cli.terminal import (
     JsonFlag,
     Processes,
@@ -66,11 +68,13 @@ def compare(
         Print Markdown instead of a table for the terminal.
     """
     from trimtab.benchmark.compare import compare as run
+    from trimtab.benchmark.pod_autoscaling.suites import ServiceSuite
     from trimtab.benchmark.results import answers, write_results
     from trimtab.benchmark.tables import as_plain
     from trimtab.benchmark.tables import markdown as as_markdown
     from trimtab.core.run_folder import RunFolder
 
+    check_new_folder(out)
     asked = changes.suite(
         suite,
         seeds=seeds,
@@ -80,6 +84,8 @@ def compare(
     known = tuned_values(tuned)
     check_names(asked, known)
     folder = None if out is None else RunFolder.create(out, clock=now, settings=asked)
+    if isinstance(asked, ServiceSuite):
+        say_if_other_interval(asked.policies, asked.deployment)
     with nullcontext() if folder is None else folder.kept_with("results.json"):
         say_if_compiling(asked.wing, asked.policies)
         with progress_bar(f"comparing {len(asked.policies)} policies", quiet=json) as show:

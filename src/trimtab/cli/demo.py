@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from trimtab.cli.asking import SuiteFlags, check_names
+from trimtab.cli.targets import check_new_folder
 from trimtab.cli.terminal import (
     JsonFlag,
     Processes,
@@ -120,6 +121,7 @@ def demo(
     from trimtab.cli.compare import print_tables
     from trimtab.core.run_folder import RunFolder
 
+    check_new_folder(out)
     shown = DEMOS[wing]
     ground = {GROUNDS[wing]: workload} if workload else {}
     asked = replace(shown.flags, seed=seed, **ground).suite(shown.suite, seeds=seeds or shown.seeds)

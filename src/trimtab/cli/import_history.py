@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
 
+from trimtab.cli.targets import check_file
 from trimtab.cli.terminal import JsonFlag, Switch, change_of, print_json
 
 if TYPE_CHECKING:
@@ -66,10 +67,7 @@ def check_target(out: Path, history: str) -> None:
     """Refuse to write where no file can be, or over the history itself."""
     from trimtab.core.errors import HistoryError
 
-    if not out.parent.is_dir():
-        raise HistoryError(f"{out}: the folder {out.parent} does not exist; make it first")
-    if out.is_dir():
-        raise HistoryError(f"{out}: is a folder; name a file to write in it")
+    check_file(out)
     if out.exists() and Path(history).exists() and out.samefile(history):
         raise HistoryError(f"{out}: is the history itself; name another file to write")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from trimtab.cli.targets import check_file
 from trimtab.cli.terminal import JsonFlag, print_json, remark
 
 __all__ = ["record"]
@@ -41,6 +42,8 @@ def record(
     from trimtab.dag_scheduling.recording import build_profile, record_tpch, write_profile
     from trimtab.dag_scheduling.recording.tpch_queries import QUERY_NUMBERS
 
+    target = out or folder / "profile.json.gz"
+    check_file(target, makes_folders=True)
     logs = record_tpch(
         folder,
         scale_factors=_numbers(scale_factors, "scale-factors", smallest=0.001),
@@ -48,7 +51,6 @@ def record(
         queries=_whole_numbers(queries, "queries") or QUERY_NUMBERS,
         report=remark,
     )
-    target = out or folder / "profile.json.gz"
     profile = build_profile(folder, report=remark)
     write_profile(profile, target)
     if json:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from trimtab.cli.episode import USUAL_EPISODE, EpisodeFlags
+from trimtab.cli.targets import check_file
 from trimtab.cli.terminal import JsonFlag, command_line, print_json, say_if_compiling, table_of
 
 if TYPE_CHECKING:
@@ -95,12 +96,9 @@ def _simulate_dag(policy: str, episode: EpisodeFlags, draw: Path | None, *, json
 def _check_picture(draw: Path | None) -> None:
     from trimtab.core.errors import TrimtabError
 
-    if draw is None:
-        return
-    if draw.suffix.lower() not in PICTURES:
+    if draw is not None and draw.suffix.lower() not in PICTURES:
         raise TrimtabError(f"{draw}: pictures are written as {', '.join(PICTURES)}; change the suffix")
-    if not draw.parent.is_dir():
-        raise TrimtabError(f"{draw}: the folder {draw.parent} does not exist; make it first")
+    check_file(draw)
 
 
 def _refuse_folder(wing: str, out: Path | None) -> None:

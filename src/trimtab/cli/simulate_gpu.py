@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import EpisodeFlags
+from trimtab.cli.targets import check_new_folder
 from trimtab.cli.terminal import command_line, now, print_json, remark, say_if_compiling, table_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def simulate_gpu(
     from trimtab.gpu_scheduling.workload.clusters import capacity_gpus
     from trimtab.gpu_scheduling.workload.presets import draw_workload
 
+    check_new_folder(out)
     made, seed = make_policy(policy), flags.number()
     cluster = cluster_of(flags)
     asked = workload_of(flags, cluster)

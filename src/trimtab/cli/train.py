@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from trimtab.cli.targets import check_new_folder
 from trimtab.cli.terminal import (
     JsonFlag,
     Switch,
@@ -295,8 +296,10 @@ def _refuse(
         raise TrimtabError("--out makes a new run, --resume goes on with an old one; give one of the two")
     if resume is not None and start_from is not None:
         raise TrimtabError("--from begins a new run, --resume goes on with an old one; give one of the two")
-    if resume is None and folder.exists():
-        raise TrimtabError(f"{folder}: exists; choose another --out, or go on with --resume {folder}")
+    if resume is None:
+        if folder.exists():
+            raise TrimtabError(f"{folder}: exists; choose another --out, or go on with --resume {folder}")
+        check_new_folder(folder)
     trainer.check(asked)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from trimtab.cli.asking import USUAL_SUITE, SuiteFlags
+from trimtab.cli.targets import check_file
 from trimtab.cli.terminal import (
     JsonFlag,
     Processes,
@@ -60,6 +61,7 @@ def tune(
     from trimtab.benchmark.numbers import as_number
     from trimtab.benchmark.tuned import TunedValues
 
+    check_file(out)
     name = suite or USUAL[wing]
     _refuse_other_wing(wing, name)
     named = None if policies is None else tuple(split_policies(policies))

@@ -48,7 +48,7 @@ class EvolvedBundle:
             folder,
             clock=clock,
             progress=progress,
-            texts=whole_settings(self.asked_for, settings),
+            texts=whole_settings(self.asked_for, settings, start),
             resume=resume,
         )
         return self.save_bundle_of_run(run, name)

@@ -41,7 +41,7 @@ class PpoSettings(Settings):
         default=3e-4, gt=0, le=1, description="Step size of Adam at the first iteration."
     )
     final_learning_rate: float = Field(
-        default=3e-5, ge=0, le=1, description="Step size at the last iteration."
+        default=3e-5, ge=0, le=1, description="Step size right after the last iteration."
     )
     clip: float = Field(
         default=0.2, gt=0, lt=1, description="How far a probability ratio may move and still count."
@@ -57,7 +57,7 @@ class PpoSettings(Settings):
     entropy: float = Field(
         default=1e-3, ge=0, description="Reward for staying undecided, at the first iteration."
     )
-    final_entropy: float = Field(default=0, ge=0, description="The same at the last iteration.")
+    final_entropy: float = Field(default=0, ge=0, description="The same right after the last iteration.")
     value_weight: float = Field(default=0.5, ge=0, description="Weight of the critic's error in the loss.")
     gradient_norm: float = Field(default=0.5, gt=0, description="Longer gradients are shortened to this.")
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.named_files import files_as_text, refuse_changed_files
 from trimtab.core.run_folder import Clock, RunFolder
@@ -16,6 +17,7 @@ from trimtab.learning.checkpoints import save_tree
 __all__ = [
     "BEST",
     "LAST",
+    "START",
     "STATE",
     "forget_metrics_after",
     "keep_best",
@@ -27,12 +29,17 @@ __all__ = [
 
 BEST = "checkpoint-best.safetensors"
 LAST = "checkpoint-last.safetensors"
+START = "start.json"
 STATE = "state-last.safetensors"
 
 
-def whole_settings(asked_for: str, settings: Settings) -> dict[str, str]:
-    """Texts for a new run folder: all that was asked for, in a file of that name, and what files it names."""
-    return {asked_for: settings_as_toml(settings), **files_as_text(settings)}
+def whole_settings(asked_for: str, settings: Settings, start: Bundle | None = None) -> dict[str, str]:
+    """Texts for a new run folder: all that was asked for, in a file of that name, and what files it names.
+
+    Also, for whoever packs the policy later, the name of the one it began from.
+    """
+    began = {} if start is None else {START: json.dumps({"began_from": start.name}) + "\n"}
+    return {asked_for: settings_as_toml(settings), **files_as_text(settings), **began}
 
 
 @contextmanager

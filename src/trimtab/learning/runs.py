@@ -7,7 +7,7 @@ from trimtab.core.bundle import load_tensors, unflatten
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.named_files import found_files, with_names
 from trimtab.core.run_folder import RunFolder
-from trimtab.learning.run_files import BEST, STATE
+from trimtab.learning.run_files import BEST, START, STATE
 from trimtab.learning.settings import TrainingSettings
 
 __all__ = ["BestOfRun", "best_of_run", "is_finished", "refuse_other_network"]
@@ -27,7 +27,7 @@ class BestOfRun:
     task: dict[str, Any]
     """What was trained on, as the task described it."""
     history: dict[str, Any]
-    """Iterations, decisions, seconds, processor and versions, for a manifest."""
+    """What it began from, iterations, decisions, seconds, processor and versions, for a manifest."""
 
 
 def is_finished(run: RunFolder, settings: TrainingSettings) -> bool:
@@ -60,6 +60,7 @@ def best_of_run(run: RunFolder) -> BestOfRun:
         },
         task=with_names(run.read_json("task.json"), found_files(run)),
         history={
+            **(run.read_json(START) if (run.path / START).is_file() else {}),
             "iterations": metrics[-1]["iteration"],
             "decisions": sum(line["decisions"] for line in metrics),
             "seconds": round(sum(line["seconds"] for line in metrics), 1),

@@ -68,7 +68,7 @@ class TrainingSettings(Settings):
         default=3e-4, gt=0, le=1, description="Step size of Adam at the first iteration."
     )
     final_learning_rate: float = Field(
-        default=3e-5, ge=0, le=1, description="Step size at the last iteration."
+        default=3e-5, ge=0, le=1, description="Step size right after the last iteration."
     )
     warmup_iterations: int = Field(
         default=0, ge=0, description="Iterations in which the step size grows from near 0, after copying."
@@ -112,7 +112,7 @@ class TrainingSettings(Settings):
     entropy: float = Field(
         default=0.01, ge=0, description="Reward for staying undecided, at the first iteration."
     )
-    final_entropy: float = Field(default=0, ge=0, description="The same at the last iteration.")
+    final_entropy: float = Field(default=0, ge=0, description="The same right after the last iteration.")
     averaging: float = Field(
         default=0,
         ge=0,

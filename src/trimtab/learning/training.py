@@ -6,6 +6,7 @@ nothing of the environments' state, and gives the same numbers as one that was n
 
     settings.toml                   what was asked for
     task.json                       what was trained on
+    start.json                      the policy it began from, if any
     metrics.jsonl                   one line per iteration
     checkpoint-last.safetensors     parameters, to use
     checkpoint-best.safetensors     those with the best score on validation workloads

@@ -31,7 +31,7 @@ def train_networks(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    texts = whole_settings(ASKED_FOR, settings)
+    texts = whole_settings(ASKED_FOR, settings, start)
     task = NetworkTask(settings, start=start)
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)

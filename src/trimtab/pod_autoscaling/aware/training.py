@@ -78,7 +78,7 @@ def train_aware(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    texts = whole_settings(ASKED_FOR, settings)
+    texts = whole_settings(ASKED_FOR, settings, start)
     task, begun = AwareTask(settings), _begun(settings, start)
     played = ppo_training_of(settings)
     if played is not None:

@@ -23,6 +23,7 @@ from trimtab.stream_autoscaling.heuristics.measures import (
     latest,
     mean,
     output_ratios,
+    refuse_short_history,
     target_rates,
     true_rates,
     window,
@@ -162,8 +163,11 @@ class BandedDecider:
     def measure(self, snapshot: Snapshot) -> Measured:
         """What is needed."""
         graph, interval_s = snapshot.graph, snapshot.interval_s
-        came = Arrivals(snapshot, max(self._recent_s, self._memory_s))
-        seen = window(snapshot, min(self._window_s, interval_s * snapshot.samples.present.shape[1]))
+        looked_back_s = max(self._recent_s, self._memory_s)
+        # The interval before tells what piled up in the first.
+        refuse_short_history(snapshot.samples.present.shape[1], looked_back_s, interval_s, before=1)
+        came = Arrivals(snapshot, looked_back_s)
+        seen = window(snapshot, self._window_s)
         recent = intervals_in(self._recent_s, interval_s)
         needed = busy_subtasks(came, seen, graph, recent)
         now = came.all_sources(0, recent)

@@ -24,6 +24,7 @@ __all__ = [
     "latest",
     "mean",
     "output_ratios",
+    "refuse_short_history",
     "slope",
     "target_rates",
     "true_rates",
@@ -50,6 +51,19 @@ def intervals_in(span_s: float, interval_s: float) -> int:
     return max(1, math.ceil(span_s / interval_s - _ROUNDING))
 
 
+def refuse_short_history(history: int, span_s: float, interval_s: float, *, before: int = 0) -> None:
+    """Refuse to look back further than metrics are kept, perhaps with some intervals before the span.
+
+    >>> refuse_short_history(60, 3540, 60.0, before=1)
+    """
+    count = intervals_in(span_s, interval_s) + before
+    if count > history:
+        raise SettingsError(
+            f"a window of {span_s:g} s takes {count} intervals of {interval_s:g} s, but the history holds "
+            f"{history}; raise `history` of the deployment or shorten the window"
+        )
+
+
 def window(snapshot: Snapshot, span_s: float, *, settle_s: float = 0.0) -> Window:
     """The last `span_s` seconds of metrics, without those of before the last restart plus `settle_s`.
 
@@ -58,11 +72,7 @@ def window(snapshot: Snapshot, span_s: float, *, settle_s: float = 0.0) -> Windo
     """
     samples, interval_s = snapshot.samples, snapshot.interval_s
     count, history = intervals_in(span_s, interval_s), samples.present.shape[1]
-    if count > history:
-        raise SettingsError(
-            f"a window of {span_s:g} s takes {count} intervals of {interval_s:g} s, but the history holds "
-            f"{history}; raise `history` of the deployment or shorten the window"
-        )
+    refuse_short_history(history, span_s, interval_s)
     recent = Samples._make(values[:, history - count :] for values in samples)
     began_s = interval_s * np.arange(count, 0, -1)  # so long ago each interval began, oldest first
     settled = began_s <= snapshot.since_rescale_s[:, None] - settle_s + _ROUNDING

@@ -19,6 +19,7 @@ from trimtab.learning.runs import refuse_other_network
 from trimtab.learning.settings import TrainingSettings, check_lessons_from
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.episode import Episode
+from trimtab.stream_autoscaling.heuristics.measures import refuse_short_history
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import Graph, Integers, Snapshot, StreamPolicy
@@ -177,11 +178,13 @@ def check_settings(settings: SureSettings) -> None:
         )
     count = len(settings.jobs) * settings.job_variants
     shards_of(settings.environments, rollouts=settings.rollouts, jobs=count, threads=settings.threads)
-    if settings.deployment.history < design.history:
+    kept, interval_s = settings.deployment.history, settings.deployment.interval_s
+    if kept < design.history:
         raise SettingsError(
-            f"network.history = {design.history} intervals, but deployment.history = "
-            f"{settings.deployment.history}; raise that"
+            f"network.history = {design.history} intervals, but deployment.history = {kept}; raise that"
         )
+    refuse_short_history(kept, max(design.base_memory_s, design.base_recent_s), interval_s, before=1)
+    refuse_short_history(kept, design.base_window_s, interval_s)
 
 
 def _design(settings: SureSettings) -> Design:

@@ -45,7 +45,7 @@ def train_sure(
     start: Bundle | None = None,
 ) -> Path:
     """Train into a run folder and leave the best policy in its folder ``bundle``."""
-    texts = whole_settings(ASKED_FOR, settings)
+    texts = whole_settings(ASKED_FOR, settings, start)
     task = SureTask(settings, start=start)
     if settings.lessons:
         own = Path(f"{folder}-lessons")
