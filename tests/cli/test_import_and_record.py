@@ -51,6 +51,12 @@ def test_import_writes_a_workload_and_an_account(run: Callable, profile: str, tm
     assert played.json["jobs"] == 1
 
 
+def test_next_steps_can_be_copied_into_a_shell(run: Callable, profile: str) -> None:
+    answer = run("import", "wave-profile", profile, "--out", "my jobs.workload")
+    assert "my jobs.workload: 1 jobs" in answer.out
+    assert "trimtab compare dag/batch --workload 'my jobs.workload'" in answer.out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

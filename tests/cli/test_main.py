@@ -58,7 +58,8 @@ def test_version_and_no_words(run: Callable) -> None:
         (["simulate", "cloud", "--policy", "fair"], 'Choose from: "dag"'),
         (["simulate", "dag", "--polcy", "fair"], "--polcy"),
         (["compare"], "SUITE"),
-        (["policies", "more"], "more"),
+        (["policies", "dag", "more"], "policies has no place for more; `trimtab policies --help` tells"),
+        (["import", "spark", *"abcde", "--out", "x"], "import has no place for b c d ...; `trimtab import"),
         (
             ["simulate", "stream", "--policy", "ds2", "--days", "1.5"],
             "--days 1.5: give a whole number, such as 1",

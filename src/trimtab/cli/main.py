@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        return _explain(error)
+        return _explain(error, words[0])
 
 
 @contextmanager
@@ -120,12 +121,18 @@ def _read(kind: Any, tokens: Sequence[Any]) -> Any:
     return convert(kind, tokens)
 
 
-def _explain(error: Exception) -> int:
-    from cyclopts.exceptions import CycloptsError
+def _explain(error: Exception, verb: str) -> int:
+    from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
 
     from trimtab.core.errors import TrimtabError
 
     text = " ".join(str(error).split())
+    if isinstance(error, UnusedCliTokensError):
+        left = error.unused_tokens or []
+        told = shlex.join(left[:3]) + (" ..." if len(left) > 3 else "")
+        return _fail(
+            f"{verb} has no place for {told}; `trimtab {verb} --help` tells what it takes", USER_ERROR
+        )
     if isinstance(error, TrimtabError | CycloptsError):
         return _fail(text, USER_ERROR)
     if isinstance(error, OSError) and error.filename is not None:
