@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import http.client
 import json
 import lzma
 import zlib
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
@@ -30,6 +32,7 @@ __all__ = [
 
 PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 """By the first two bytes of the file, whatever it is called."""
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -40,9 +43,10 @@ def find_file(path: str | Path, pattern: str, way_out: str) -> Path:
         raise HistoryError(f"{place}: no such file; {way_out}")
     if not place.is_dir():
         return place
-    found = sorted(file for file in place.glob(pattern) if file.is_file() and file.name[0] != ".")
+    found = sorted(file for file in place.iterdir() if file.is_file() and file.name[0] != ".")
+    found = [file for file in found if fnmatchcase(file.name.lower(), pattern)]
     if not found:
-        raise HistoryError(f"{place}: no {pattern} in it; {way_out}")
+        raise HistoryError(f"{place}: no {'file' if pattern == '*' else pattern} in it; {way_out}")
     if len(found) > 1:
         names = ", ".join(file.name for file in found[:4]) + (", ..." if len(found) > 4 else "")
         raise HistoryError(
@@ -67,7 +71,10 @@ def lines_of(path: Path, *, keep_going: bool, report: ImportReport) -> Iterator[
     """Lines of a file; one that ends in the middle of its packing is refused or, if asked, counted."""
     with open_maybe_packed(path) as file:
         try:
-            yield from file
+            for number, line in enumerate(file):
+                if number == 0 and line.startswith(UTF_16):
+                    raise HistoryError(f"{path}: is text in UTF-16; save it as UTF-8")
+                yield line
         except DAMAGE as problem:
             if not keep_going:
                 raise HistoryError(
