@@ -13,6 +13,7 @@ from trimtab.cli import main as main_module
 from trimtab.cli.main import VERBS, main
 
 PROGRAM = Path(sys.executable).parent / "trimtab"
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 HEAVY = ("cyclopts", "matplotlib", "numba", "numpy", "polars", "pydantic", "rich")
 
 
@@ -58,6 +59,7 @@ def test_version_and_no_words(run: Callable) -> None:
         (["simulate", "cloud", "--policy", "fair"], 'Choose from: "dag"'),
         (["simulate", "dag", "--polcy", "fair"], "--polcy"),
         (["compare"], "SUITE"),
+        (["compare", "dag/batch", "--policies", ","], "flags: policies = []: give at least 1"),
         (["policies", "dag", "more"], "policies has no place for more; `trimtab policies --help` tells"),
         (["import", "spark", *"abcde", "--out", "x"], "import has no place for b c d ...; `trimtab import"),
         (
@@ -162,3 +164,23 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = f"'{PROGRAM}' policies --json | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.stderr == ""
+    read, write = os.pipe()
+    os.close(read)
+    for words in (["simulate", "--help"], ["--help"], ["workloads"]):
+        left = subprocess.run(
+            [PROGRAM, *words], stdout=write, stderr=subprocess.PIPE, text=True, env=BUFFERED
+        )
+        assert (left.returncode, left.stderr) == (0, ""), words
+    os.close(write)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_a_full_disk_is_no_bug_of_ours() -> None:
+    for words in (["simulate", "--help"], ["--help"], ["workloads"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=BUFFERED
+            )
+        assert done.returncode == 2, words
+        assert done.stderr.startswith("error: no space left where the answer is written"), done.stderr
+        assert done.stderr.count("\n") == 1
