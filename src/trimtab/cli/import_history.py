@@ -63,13 +63,17 @@ def import_history(
 
 
 def check_target(out: Path, history: str) -> None:
-    """Refuse to write where no file can be, or over the history itself."""
+    """Refuse to write where no file can be, or over the history itself; and to read what is no file."""
     from trimtab.core.errors import HistoryError
+    from trimtab.rates.reading import refuse_pipe
 
+    refuse_pipe(Path(history))
     if not out.parent.is_dir():
         raise HistoryError(f"{out}: the folder {out.parent} does not exist; make it first")
     if out.is_dir():
         raise HistoryError(f"{out}: is a folder; name a file to write in it")
+    if out.exists() and not out.is_file():
+        raise HistoryError(f"{out}: is no file, and would be replaced by one; name a file to write")
     if out.exists() and Path(history).exists() and out.samefile(history):
         raise HistoryError(f"{out}: is the history itself; name another file to write")
 

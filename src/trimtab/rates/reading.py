@@ -28,6 +28,7 @@ __all__ = [
     "lines_of",
     "load_json",
     "open_maybe_packed",
+    "refuse_pipe",
 ]
 
 PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
@@ -55,8 +56,15 @@ def find_file(path: str | Path, pattern: str, way_out: str) -> Path:
     return found[0]
 
 
+def refuse_pipe(path: Path) -> None:
+    """Refuse what can be read only once: histories are looked at first, and their beginning would be lost."""
+    if path.is_fifo():
+        raise HistoryError(f"{path}: is a pipe, which can be read only once; save it as a file first")
+
+
 def open_maybe_packed(path: Path) -> IO[bytes]:
     """Open a file for reading bytes, unpacking gzip, bzip2 and xz on the way."""
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
             start = file.read(2)
