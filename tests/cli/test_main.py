@@ -1,9 +1,11 @@
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from trimtab import __version__
 from trimtab.cli import main as main_module
 from trimtab.cli.main import VERBS, main
+from trimtab.cli.terminal import print_json
 
 PROGRAM = Path(sys.executable).parent / "trimtab"
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -172,6 +175,19 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         )
         assert (left.returncode, left.stderr) == (0, ""), words
     os.close(write)
+
+
+def test_letters_that_a_terminal_lacks_do_not_cost_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    words = ["compare", "dag/batch", "--policies", "fifo,fair", "--workload", "tiny:diamond", "--seeds", "2"]
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "| ? fair |" in done.stdout
+    shown = BytesIO()
+    terminal = TextIOWrapper(shown, encoding="ascii", errors="replace", write_through=True)
+    monkeypatch.setattr("sys.stdout", terminal)
+    print_json({"workload": "mein öl"})
+    assert json.loads(shown.getvalue()) == {"workload": "mein öl"}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")

@@ -274,6 +274,13 @@ def test_dates_in_another_order_and_text_of_16_bits(tmp_path: Path) -> None:
         import_csv_counts(path)
 
 
+@pytest.mark.parametrize(("start", "packing"), [(b"PK\x03\x04", "zip"), (b"\x28\xb5\x2f\xfd", "zstd")])
+def test_packings_that_are_not_unpacked(start: bytes, packing: str, tmp_path: Path) -> None:
+    (tmp_path / "counts").write_bytes(start + b"\r\0\n" * 9)
+    with pytest.raises(HistoryError, match=f"is packed with {packing}; unpack it first"):
+        import_csv_counts(str(tmp_path / "counts"))
+
+
 def test_uneven_times(tmp_path: Path) -> None:
     path = written(tmp_path, "second,count\n0,1\n10,1\n20,1\n25,1\n35,1\n")
     with pytest.raises(HistoryError, match="mostly 10 s apart, but 5 s before row 4; give a step_s"):

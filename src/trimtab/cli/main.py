@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import io
 import os
 import shlex
 import signal
@@ -47,6 +48,8 @@ USER_ERROR, BUG, INTERRUPTED = 2, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the answer is the exit code: 0, 2 for a mistake of the user, 1 for one of ours."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a star that a terminal lacks must not cost the answer
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"] or ["--help"]

@@ -47,7 +47,8 @@ JsonFlag = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSO
 
 def print_json(content: Any) -> None:
     """Print plain values as JSON on stdout."""
-    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+    speaks_all = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(content, indent=2, ensure_ascii=not speaks_all, allow_nan=False, default=str))
 
 
 def remark(text: str) -> None:

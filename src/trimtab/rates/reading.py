@@ -33,6 +33,7 @@ __all__ = [
 
 PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 """By the first two bytes of the file, whatever it is called."""
+NOT_UNPACKED = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
@@ -67,8 +68,10 @@ def open_maybe_packed(path: Path) -> IO[bytes]:
     refuse_pipe(path)
     try:
         with path.open("rb") as file:
-            start = file.read(2)
-        return PACKED[start](path, "rb") if start in PACKED else path.open("rb")  # pyright: ignore[reportReturnType]
+            start = file.read(4)
+        if start in NOT_UNPACKED:
+            raise HistoryError(f"{path}: is packed with {NOT_UNPACKED[start]}; unpack it first")
+        return PACKED[start[:2]](path, "rb") if start[:2] in PACKED else path.open("rb")  # pyright: ignore[reportReturnType]
     except FileNotFoundError:
         raise HistoryError(f"{path}: no such file; check the path") from None
     except OSError as problem:
