@@ -125,9 +125,9 @@ def panel_title(axes: Axes, name: str, paper: Paper, *, rise: float, room: float
     )
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure as the suffix says; the same figure gives the same bytes."""
-    kind = path.suffix.lower().lstrip(".")
+    kind = Path(path).suffix.lower().lstrip(".")
     if kind not in ("png", "svg"):
         raise TrimtabError(f"{path}: pictures are written as .png or .svg; change the suffix")
     if kind == "png":

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from trimtab.benchmark.compare import Comparison, compare, line_up
 from trimtab.benchmark.dag_scheduling import suites, wing
-from trimtab.benchmark.dag_scheduling.answer import answer, reasons
+from trimtab.benchmark.dag_scheduling.answer import _hours, answer, reasons
 from trimtab.benchmark.dag_scheduling.suites import BatchSuite, StreamSuite
 from trimtab.benchmark.dag_scheduling.wing import scenario_ground, uncompiled
 from trimtab.benchmark.playing import Unit, play_units
@@ -237,6 +237,7 @@ def test_reasons_come_from_the_metrics() -> None:
     why = reasons(result, result.best, "fifo")
     assert any("small jobs get through first" in reason for reason in why)
     assert "sooner than under fifo" in answer(found, result)
+    assert (_hours(5_400_000), _hours(60_000)) == ("1.5 executor-hours", "60 executor-seconds")
 
 
 def replace_baseline(suite: BatchSuite, baseline: str) -> BatchSuite:

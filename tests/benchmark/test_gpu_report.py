@@ -16,6 +16,7 @@ from trimtab.benchmark.gpu_scheduling.report import gpu_facts, gpu_sections
 from trimtab.benchmark.gpu_scheduling.wing import GPU
 from trimtab.benchmark.report import Measured, ReportRow, ReportTable, write_report
 from trimtab.benchmark.report.content import CurvesSection, GanttSection
+from trimtab.benchmark.report.section_html import section_html
 from trimtab.benchmark.suite import Scenario
 from trimtab.core.errors import TrimtabError
 from trimtab.gpu_scheduling.episode import Episode
@@ -47,6 +48,8 @@ def test_the_chart_of_machines_has_a_row_for_each_gpu() -> None:
     (panel,) = chart.panels
     assert (panel.row_count, len(panel.job), chart.row_word) == (4, 8, "GPU")
     assert chart.job_names[:2] == ["2 GPUs", "0.5 GPUs"]
+    # (10 + 6 + 8 + 19) / 4, in the unit of the table.
+    assert "mean completion time in this episode 10.75 min" in section_html(chart, 0, [panel.policy])
     # Job 3 was stopped once: its second stay, on machine m0, says so.
     again = (panel.job == 3) & (panel.stage == 1)
     assert [chart.wave_names[k] for k in panel.wave[again]] == ["m0", "m0"]

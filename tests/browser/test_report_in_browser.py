@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.resources import files
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -207,6 +208,13 @@ def test_dragging_moves_the_window(opened: Opened) -> None:
     assert opened.tick_labels()[0] != before[0]
     # A drag is not a click: no job is followed.
     assert opened.page.locator(".jobs button[aria-pressed=true]").count() == 0
+
+
+def test_a_clock_has_no_sixtieth_second(opened: Opened) -> None:
+    basics = files("trimtab.benchmark.report").joinpath("basics.js").read_text()
+    times = "[[59_700, 1000], [179_600, 1000], [3_599_960, 100], [7_199_600, 1000], [179_600, 100]]"
+    told = opened.page.evaluate(f"() => {{ {basics}; return {times}.map(([t, step]) => clock(t, step)); }}")
+    assert told == ["1:00", "3:00", "1:00:00.0", "2:00:00", "2:59.6"]
 
 
 def test_keys_zoom_move_and_reset(opened: Opened) -> None:

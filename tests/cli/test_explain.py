@@ -65,13 +65,17 @@ def test_the_decisions_are_those_of_simulate(run: Callable, refused: Callable) -
 def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Callable, bundle: str) -> None:
     tune = ["tune", "dag", *SMALL, "--policies", "weighted-fair", "--training-seeds", "2", "--out", "t.json"]
     assert run(*tune).code == 0
-    words = ["--seeds", "2", "--policies", f"fair,{bundle},weighted-fair:tuned", "--tuned", "t.json"]
+    policies = f"fair,{bundle},weighted-fair:tuned,weighted-fair"
+    words = ["--seeds", "2", "--policies", policies, "--tuned", "t.json"]
     assert run("compare", "dag/batch", *SMALL, *words, "--out", "runs/a").code == 0
     found = run("explain", "runs/a", "--decision", "2", "--json").json
     assert (found["policy"], found["seed"], found["executors"]) == (bundle, 1_000_000, 3)
     rule = run("explain", "runs/a", "--policy", "weighted-fair:tuned", "--decision", "2", "--json").json
     assert rule["policy"].startswith("weighted-fair:alpha=")
     assert rule["policy"] in [one["policy"] for one in rule["others"]]
+    for label, policy in (("weighted-fair (tuned)", rule["policy"]), ("weighted-fair", "weighted-fair")):
+        row = run("explain", "runs/a", "--policy", label, "--decision", "2", "--json").json
+        assert row["policy"] == policy
     assert run("explain", "runs/a", "--policy", "sjf-cp", "--decision", "1").code == 0
     assert "--jobs: the run runs/a fixes its episodes" in refused(
         "explain", "runs/a", "--decision", "1", "--jobs", "3"

@@ -1,9 +1,11 @@
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from trimtab.core.errors import HistoryError
 from trimtab.core.registry import Registry
 from trimtab.core.settings import settings_of_keywords
 from trimtab.dag_scheduling import recording
@@ -11,6 +13,7 @@ from trimtab.dag_scheduling.history import HISTORY as OF_JOBS
 from trimtab.dag_scheduling.workload import load_workload
 from trimtab.gpu_scheduling.history import HISTORY as OF_GPUS
 from trimtab.pod_autoscaling.history import HISTORY as OF_PODS
+from trimtab.rates.reading import open_maybe_packed
 from trimtab.stream_autoscaling.history import HISTORY as OF_STREAMS
 
 PROFILE = {
@@ -49,6 +52,31 @@ def test_import_writes_a_workload_and_an_account(run: Callable, profile: str, tm
     assert (listed["workload"], listed["jobs"]) == ("mine.workload", 1)
     played = run("simulate", "dag", "--policy", "fair", "--workload", "mine.workload", "--json")
     assert played.json["jobs"] == 1
+
+
+def test_next_steps_can_be_copied_into_a_shell(run: Callable, profile: str) -> None:
+    answer = run("import", "wave-profile", profile, "--out", "my jobs.workload")
+    assert "my jobs.workload: 1 jobs" in answer.out
+    assert "trimtab compare dag/batch --workload 'my jobs.workload'" in answer.out
+
+
+@pytest.mark.parametrize("source", ["spark", "alibaba-2018", "common-log", "slurm-sacct"])
+def test_a_pipe_is_refused_since_its_beginning_would_be_lost(
+    refused: Callable, source: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "pipe: is a pipe, which can be read only once; save" in refused(
+        "import", source, "pipe", "--out", "mine.workload"
+    )
+    with pytest.raises(HistoryError, match="is a pipe"):
+        open_maybe_packed(tmp_path / "pipe")
+
+
+def test_what_is_no_file_is_not_replaced_by_one(refused: Callable, profile: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "device")
+    said = refused("import", "wave-profile", profile, "--out", "device")
+    assert "device: is no file, and would be replaced by one; name a file to write" in said
+    assert (tmp_path / "device").is_fifo()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 from collections.abc import Callable
 
+import pytest
+
 from trimtab.dag_scheduling.policies import POLICIES as OF_DAG
 from trimtab.dag_scheduling.workload.presets import WORKLOADS
 from trimtab.gpu_scheduling.policies import POLICIES as OF_GPU
@@ -30,6 +32,12 @@ def test_policies_of_one_wing(run: Callable) -> None:
     assert {entry["wing"] for entry in run("policies", "stream", "--json").json} == {"stream"}
     assert "weighted-fair " not in run("policies", "stream").out
     assert "disciplines: strict, backfill, patient, easy" in run("policies", "gpu").out
+
+
+@pytest.mark.parametrize("wing", ["dag", "stream", "pod", "gpu"])
+def test_every_preset_has_a_whole_sentence(run: Callable, wing: str) -> None:
+    for preset in run("train", wing, "--presets", "--json").json:
+        assert preset["description"].endswith("."), preset
 
 
 def test_workloads_lists_names_and_sources(run: Callable) -> None:

@@ -1,9 +1,11 @@
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ import pytest
 from trimtab import __version__
 from trimtab.cli import main as main_module
 from trimtab.cli.main import VERBS, main
+from trimtab.cli.terminal import print_json
 
 PROGRAM = Path(sys.executable).parent / "trimtab"
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 HEAVY = ("cyclopts", "matplotlib", "numba", "numpy", "polars", "pydantic", "rich")
 
 
@@ -58,7 +62,9 @@ def test_version_and_no_words(run: Callable) -> None:
         (["simulate", "cloud", "--policy", "fair"], 'Choose from: "dag"'),
         (["simulate", "dag", "--polcy", "fair"], "--polcy"),
         (["compare"], "SUITE"),
-        (["policies", "more"], "more"),
+        (["compare", "dag/batch", "--policies", ","], "flags: policies = []: give at least 1"),
+        (["policies", "dag", "more"], "policies has no place for more; `trimtab policies --help` tells"),
+        (["import", "spark", *"abcde", "--out", "x"], "import has no place for b c d ...; `trimtab import"),
         (
             ["simulate", "stream", "--policy", "ds2", "--days", "1.5"],
             "--days 1.5: give a whole number, such as 1",
@@ -161,3 +167,36 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = f"'{PROGRAM}' policies --json | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.stderr == ""
+    read, write = os.pipe()
+    os.close(read)
+    for words in (["simulate", "--help"], ["--help"], ["workloads"]):
+        left = subprocess.run(
+            [PROGRAM, *words], stdout=write, stderr=subprocess.PIPE, text=True, env=BUFFERED
+        )
+        assert (left.returncode, left.stderr) == (0, ""), words
+    os.close(write)
+
+
+def test_letters_that_a_terminal_lacks_do_not_cost_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    words = ["compare", "dag/batch", "--policies", "fifo,fair", "--workload", "tiny:diamond", "--seeds", "2"]
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "| ? fair |" in done.stdout
+    shown = BytesIO()
+    terminal = TextIOWrapper(shown, encoding="ascii", errors="replace", write_through=True)
+    monkeypatch.setattr("sys.stdout", terminal)
+    print_json({"workload": "mein öl"})
+    assert json.loads(shown.getvalue()) == {"workload": "mein öl"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_a_full_disk_is_no_bug_of_ours() -> None:
+    for words in (["simulate", "--help"], ["--help"], ["workloads"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=BUFFERED
+            )
+        assert done.returncode == 2, words
+        assert done.stderr.startswith("error: no space left where the answer is written"), done.stderr
+        assert done.stderr.count("\n") == 1

@@ -16,6 +16,8 @@ def test_arrays_and_header_come_back(tmp_path: Path) -> None:
     assert arrays["x"].tolist() == [0, 1, 2]
     assert header == {"format": "mine", "version": 2, "names": ["a"]}
     assert [one.name for one in tmp_path.iterdir()] == ["a.file"]
+    save_arrays(str(path), {}, {}, form="mine", version=3)
+    assert load_arrays(str(path), form="mine", version=3, what="test")[0] == {}
 
 
 def test_a_file_of_ours_for_something_else_says_what_it_is(tmp_path: Path) -> None:

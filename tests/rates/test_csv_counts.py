@@ -249,14 +249,36 @@ def test_a_gap_names_the_row_that_made_it(count: str, tmp_path: Path) -> None:
 
 def test_times_that_come_twice(tmp_path: Path) -> None:
     path = written(tmp_path, "minute,count\n0,60\n1,60\n1,30\n2,60\n")
-    with pytest.raises(HistoryError, match=r"time of row 2 \(60 s\) comes twice"):
+    with pytest.raises(HistoryError, match=r"the time 60 s \(row 2 in the order of time\) comes twice"):
         import_csv_counts(path)
     trace, report = import_csv_counts(path, keep_going=True)
     assert trace.rates.tolist() == [1, 1.5, 1]
     assert report.lost == {"rows whose time came twice, added up": 1}
-    with pytest.raises(HistoryError, match=r"time of row 2 \(60 s\) comes twice"):
+    with pytest.raises(HistoryError, match=r"the time 60 s \(row 2 in the order of time\) comes twice"):
         import_csv_counts(path, step_s=180)
     assert import_csv_counts(path, step_s=180, keep_going=True)[0].rates == pytest.approx([210 / 180])
+
+
+def test_a_time_that_comes_twice_is_told_to_the_second(tmp_path: Path) -> None:
+    path = written(tmp_path, "timestamp,count\n1714521600,60\n1714521660,60\n1714521660,30\n")
+    with pytest.raises(HistoryError, match=r"the time 1714521660 s \(row 2"):
+        import_csv_counts(path)
+
+
+def test_dates_in_another_order_and_text_of_16_bits(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,count\n31.05.2024 12:00,60\n31.05.2024 12:01,60\n")
+    with pytest.raises(HistoryError, match="is no time; write dates as 2024-05-31 12:00, or name the column"):
+        import_csv_counts(path)
+    Path(path).write_text("time,count\n2024-05-31 12:00,60\n", encoding="utf-16")
+    with pytest.raises(HistoryError, match="is text in UTF-16; save it as UTF-8"):
+        import_csv_counts(path)
+
+
+@pytest.mark.parametrize(("start", "packing"), [(b"PK\x03\x04", "zip"), (b"\x28\xb5\x2f\xfd", "zstd")])
+def test_packings_that_are_not_unpacked(start: bytes, packing: str, tmp_path: Path) -> None:
+    (tmp_path / "counts").write_bytes(start + b"\r\0\n" * 9)
+    with pytest.raises(HistoryError, match=f"is packed with {packing}; unpack it first"):
+        import_csv_counts(str(tmp_path / "counts"))
 
 
 def test_uneven_times(tmp_path: Path) -> None:

@@ -243,8 +243,8 @@ def _of_table(
 ) -> Any:
     """A policy of the run's table with the settings it had there; best rows come first."""
     if policy is not None:
-        tuned = f"{policy.removesuffix(TUNED)} (tuned)"
-        return _made(tuned, suite, known) if tuned in known else _by_name(policy, suite, scenario)
+        label = policy if policy in known else f"{policy.removesuffix(TUNED)} (tuned)"
+        return _made(label, suite, known) if label in known else _by_name(policy, suite, scenario)
     made = [_made(label, suite, known) for label in known]
     return next((one for one in made if explainer.is_trained(one)), made[0])
 

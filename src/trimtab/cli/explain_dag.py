@@ -163,9 +163,10 @@ def _print(content: Mapping[str, Any]) -> None:
     source = content["free_executors_of_job"]
     where = "the cluster's pool" if source is None else f"job {source} ({names[str(source)]})"
     free = sum(content["free_executors"])
+    jobs = content["jobs_in_system"]
     print(
         f"Decision {content['decision']} of {content['policy']} on {content['workload']}, "
-        f"seed {content['seed']}: after {content['time_s']:,.1f} s, {content['jobs_in_system']} jobs "
+        f"seed {content['seed']}: after {content['time_s']:,.1f} s, {jobs} job{'s' if jobs != 1 else ''} "
         f"in the system, {free} of {content['executors']} executors to place, from {where}."
     )
     print(f"It chose {_choice(content['chosen'], names)}.\n")

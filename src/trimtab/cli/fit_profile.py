@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -58,7 +59,7 @@ def fit_profile(
     from trimtab.pod_autoscaling.workload.applications import save_application
 
     check_target(out, source)
-    if out.suffix != ".toml":
+    if out.suffix.lower() != ".toml":
         raise HistoryError(f"{out}: a profile is TOML; call it {out.with_suffix('.toml')}")
     reader = reader_for(source)
     history, read = reader(source, keep_going=keep_going, **options_of(source, reader, set or []))
@@ -82,7 +83,7 @@ def fit_profile(
         f"{out}: {1000 * application.cpu_s:.3g} ms of work and {1000 * application.io_s:.3g} ms of waiting a "
         f"request, {application.memory_mib:.3g} MiB a pod; the limit is {1000 * application.slo_s:.3g} ms",
         full_pod_told(application),
-        f"next: trimtab simulate pod --app {out} --policy hpa --draw hour.png",
+        f"next: trimtab simulate pod --app {shlex.quote(str(out))} --policy hpa --draw hour.png",
     ]
     print("\n".join([*read.lines(), "", *report.lines(), "", *told]))
 

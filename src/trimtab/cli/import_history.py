@@ -64,9 +64,11 @@ def import_history(
 
 
 def check_target(out: Path, history: str) -> None:
-    """Refuse to write where no file can be, or over the history itself."""
+    """Refuse to write where no file can be, or over the history itself; and to read what is no file."""
     from trimtab.core.errors import HistoryError
+    from trimtab.rates.reading import refuse_pipe
 
+    refuse_pipe(Path(history))
     check_file(out)
     if out.exists() and Path(history).exists() and out.samefile(history):
         raise HistoryError(f"{out}: is the history itself; name another file to write")
@@ -126,14 +128,15 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     from trimtab.rates.traces import rate_told, save_trace
     from trimtab.stream_autoscaling.job import Job, save_job
 
+    file = shlex.quote(str(out))
     if isinstance(made, Workload):
         save_workload(made, out)
         work_s = made.work_ms / 1000.0
         lines = [
             f"{out}: {made.job_count:,} jobs, {made.task_count:,} tasks, {work_s:,.0f} executor-s",
-            f"next: trimtab simulate dag --workload {out} --policy fair --draw gantt.png",
-            f"      trimtab compare dag/batch --workload {out}    (batches drawn from these jobs)",
-            f"      trimtab compare dag/batch --workload {out} --arrivals trace    (jobs as they came)",
+            f"next: trimtab simulate dag --workload {file} --policy fair --draw gantt.png",
+            f"      trimtab compare dag/batch --workload {file}    (batches drawn from these jobs)",
+            f"      trimtab compare dag/batch --workload {file} --arrivals trace    (jobs as they came)",
         ]
         is_long = stretch_jobs(made) >= SHORTEST_STRETCH
         return {"workload": str(out), "jobs": made.job_count}, lines if is_long else lines[:-1]
@@ -143,44 +146,44 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
         return {"workload": str(out), "jobs": made.job_count, "days": days}, [
             f"{out}: {made.job_count:,} jobs in {days:.1f} days, at most {made.gpus.max():g} GPUs, "
             f"{made.gpu_ms.sum() / 3_600_000:,.0f} GPU-hours",
-            *_gpu_steps(made, out),
+            *_gpu_steps(made, file),
         ]
     if isinstance(made, Job):
         save_job(made, out)
         return {"job": str(out), "vertices": len(made.vertices)}, [
             f"{out}: {len(made.vertices)} vertices, {len(made.edges)} edges, usually "
             f"{rate_told(made.usual_rate)} records/s",
-            f"next: trimtab simulate stream --job {out} --policy flink --draw day.png",
-            f"      trimtab compare stream/jobs --job {out}",
+            f"next: trimtab simulate stream --job {file} --policy flink --draw day.png",
+            f"      trimtab compare stream/jobs --job {file}",
         ]
     if isinstance(made, Application):
         save_application(made, out)
         return {"application": str(out), "segments": len(made.segments)}, [
             f"{out}: {1000 * made.cpu_s:.3g} ms of work and {1000 * made.io_s:.3g} ms of waiting a request, "
             f"{made.memory_mib:.3g} MiB a pod",
-            f"next: trimtab simulate pod --app {out} --policy hpa --draw hour.png",
+            f"next: trimtab simulate pod --app {file} --policy hpa --draw hour.png",
         ]
     save_trace(made, out)
     days = made.length_s / 86_400
     return {"trace": str(out), "steps": len(made.rates), "days": days}, [
         f"{out}: {len(made.rates):,} steps of {made.step_s:g} s, {days:.1f} days, mean "
         f"{rate_told(made.rates.mean())} and at most {rate_told(made.rates.max())} per second",
-        *_trace_steps(made, out),
+        *_trace_steps(made, file),
     ]
 
 
-def _trace_steps(made: RateTrace, out: Path) -> list[str]:
+def _trace_steps(made: RateTrace, file: str) -> list[str]:
     """What to do next with a trace; streams are played in whole days, and judged by days of their own."""
     from trimtab.rates.parts import LEAST_DAYS, whole_days
 
     first, last = whole_days(made)
-    steps = [f"trimtab simulate pod --trace {out} --policy hpa --draw hour.png    (as requests)"]
+    steps = [f"trimtab simulate pod --trace {file} --policy hpa --draw hour.png    (as requests)"]
     if last - first >= LEAST_DAYS:
-        steps.insert(0, f"trimtab compare stream/jobs --trace {out} --load 0.5")
+        steps.insert(0, f"trimtab compare stream/jobs --trace {file} --load 0.5")
     if last > first:
         steps.insert(
             0,
-            f"trimtab simulate stream --trace {out} --load 0.5 --policy flink --draw day.png    "
+            f"trimtab simulate stream --trace {file} --load 0.5 --policy flink --draw day.png    "
             "(as records, scaled to an embedded job; with --job my-job.json and no --load as they are)",
         )
     if last - first < LEAST_DAYS:
@@ -191,7 +194,7 @@ def _trace_steps(made: RateTrace, out: Path) -> list[str]:
     return [f"next: {steps[0]}", *(f"      {step}" for step in steps[1:])]
 
 
-def _gpu_steps(made: GpuWorkload, out: Path) -> list[str]:
+def _gpu_steps(made: GpuWorkload, file: str) -> list[str]:
     """What to do next with training jobs, on machines that have the GPU models they ask for."""
     from trimtab.core.settings import toml_value
     from trimtab.gpu_scheduling.cluster import TYPES, GpuType
@@ -212,9 +215,9 @@ def _gpu_steps(made: GpuWorkload, out: Path) -> list[str]:
         simulate += " --settings gpus.toml"
         compare += f" --set {shlex.quote(f'cluster.gpu_types={types}')}"
     steps += [
-        f"trimtab simulate gpu --workload {out} {simulate} --policy fifo --draw gpus.png",
-        f"trimtab compare gpu/das-small --workload {out} {compare}    (streams of these jobs)",
-        f"trimtab compare gpu/das-small --workload {out} {compare} --arrivals trace    (jobs as they came)",
+        f"trimtab simulate gpu --workload {file} {simulate} --policy fifo --draw gpus.png",
+        f"trimtab compare gpu/das-small --workload {file} {compare}    (streams of these jobs)",
+        f"trimtab compare gpu/das-small --workload {file} {compare} --arrivals trace    (jobs as they came)",
     ]
     return [f"next: {steps[0]}", *(f"      {step}" for step in steps[1:])]
 

@@ -7,7 +7,10 @@ takes a few hundredths of a second.
 from __future__ import annotations
 
 import difflib
+import errno
+import io
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -45,10 +48,34 @@ USER_ERROR, BUG, INTERRUPTED = 2, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the answer is the exit code: 0, 2 for a mistake of the user, 1 for one of ours."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a star that a terminal lacks must not cost the answer
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
-    if not words or words[0] in ("--help", "-h"):
+    words = [word for word in words if word != "--debug"] or ["--help"]
+    try:
+        with _told_to_end():
+            code = _answer(words)
+            sys.stdout.flush()  # here, where a failure can be told
+            return code
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        return _fail("stopped", INTERRUPTED)
+    except (BrokenPipeError, SystemExit) as end:
+        # Tables and help pages of rich end with an exit where the reader has gone.
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
+            raise
+        _say_no_more()  # the reader (`| head`) has gone
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error, words[0])
+
+
+def _answer(words: Sequence[str]) -> int:
+    if words[0] in ("--help", "-h"):
         print(_overview())
         return 0
     if words[0] in ("--version", "-V"):
@@ -58,21 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if words[0] not in VERBS:
         return _fail(_unknown_verb(words[0]), USER_ERROR)
-    try:
-        with _told_to_end():
-            return _run(words) or 0
-    except KeyboardInterrupt:
-        if debug:
-            raise
-        return _fail("stopped", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; a second failure while flushing would print a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:
-        if debug:
-            raise
-        return _explain(error)
+    return _run(words) or 0
+
+
+def _say_no_more() -> None:
+    """Let nothing more be written, since a second failure at the very end would print a traceback."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
@@ -120,16 +138,25 @@ def _read(kind: Any, tokens: Sequence[Any]) -> Any:
     return convert(kind, tokens)
 
 
-def _explain(error: Exception) -> int:
-    from cyclopts.exceptions import CycloptsError
+def _explain(error: Exception, verb: str) -> int:
+    from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
 
     from trimtab.core.errors import TrimtabError
 
     text = " ".join(str(error).split())
+    if isinstance(error, UnusedCliTokensError):
+        left = error.unused_tokens or []
+        told = shlex.join(left[:3]) + (" ..." if len(left) > 3 else "")
+        return _fail(
+            f"{verb} has no place for {told}; `trimtab {verb} --help` tells what it takes", USER_ERROR
+        )
     if isinstance(error, TrimtabError | CycloptsError):
         return _fail(text, USER_ERROR)
     if isinstance(error, OSError) and error.filename is not None:
         return _fail(f"{error.filename}: {error.strerror}", USER_ERROR)
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        _say_no_more()
+        return _fail("no space left where the answer is written; make room, or write elsewhere", USER_ERROR)
     return _fail(f"{type(error).__name__}: {text}; --debug shows where, please report it", BUG)
 
 

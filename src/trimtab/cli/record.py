@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -57,7 +58,7 @@ def record(
         print_json({"what": what, "logs": str(logs), "profile": str(target), "jobs": len(profile["jobs"])})
         return
     print(f"{target}: {len(profile['jobs'])} jobs; event logs in {logs}")
-    print(f"next: trimtab import wave-profile {target} --out {what}.workload")
+    print(f"next: trimtab import wave-profile {shlex.quote(str(target))} --out {what}.workload")
 
 
 def _whole_numbers(text: str, flag: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,8 @@ def simulate_gpu(
         folder.write_json("results.json", content)
         for name in PICTURES:
             _draw(episode, folder.path / name, asked.name)
-        remark(f"results in {folder.path}; `trimtab explain {out} --decision N` takes a decision apart")
+        explain = shlex.join(["trimtab", "explain", str(out), "--decision", "N"])
+        remark(f"results in {folder.path}; `{explain}` takes a decision apart")
     if json:
         print_json(content)
         return

@@ -27,6 +27,8 @@ def check_file(path: Path | None, *, makes_folders: bool = False) -> None:
         return
     if path.is_dir():
         raise TrimtabError(f"{path}: is a folder; name a file to write in it")
+    if path.exists() and not path.is_file():
+        raise TrimtabError(f"{path}: is no file, and would be replaced by one; name a file to write")
     if not makes_folders and not path.parent.exists():
         raise TrimtabError(f"{path}: the folder {path.parent} does not exist; make it first")
     _check_above(path)

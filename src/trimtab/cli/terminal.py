@@ -47,7 +47,8 @@ JsonFlag = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSO
 
 def print_json(content: Any) -> None:
     """Print plain values as JSON on stdout."""
-    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+    speaks_all = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(content, indent=2, ensure_ascii=not speaks_all, allow_nan=False, default=str))
 
 
 def remark(text: str) -> None:
@@ -78,14 +79,16 @@ def command_line() -> str:
 
 
 def split_policies(text: str) -> list[str]:
-    """Split ``a,b:x=1,y=2,c`` into policies: a part with ``=`` but no name goes on with the last.
+    """Split ``a,b:x=1,y=2,c`` into policies: a part with ``=`` goes on with the last that has settings.
 
     >>> split_policies("fair,capped-srpt:kappa=0.2,power=0.5,fifo")
     ['fair', 'capped-srpt:kappa=0.2,power=0.5', 'fifo']
+    >>> split_policies("fair,runs/rate=0.1")
+    ['fair', 'runs/rate=0.1']
     """
     names: list[str] = []
     for part in text.split(","):
-        if "=" in part and ":" not in part and names:
+        if "=" in part and not {":", "/"} & set(part) and names and ":" in names[-1]:
             names[-1] += f",{part}"
         elif part.strip():
             names.append(part.strip())

@@ -444,7 +444,8 @@ def _tell(trainer: Trainer, asked: Any, folder: Path, bundle: Path, *, anew: boo
     print(f"score:  {score:.3f} {trainer.score_words}, at iteration {at_iteration}")
     print(f"curves: {report}")
     if not finished:
-        print(f"{done} of {asked.training.total_iterations} iterations; go on with --resume {folder}")
+        place = shlex.quote(str(folder))
+        print(f"{done} of {asked.training.total_iterations} iterations; go on with --resume {place}")
     print("\nJudge it on unseen workloads:")
     for command in judge:
         print(f"  {command}")

@@ -33,10 +33,16 @@ class Provenance:
 
 
 def save_arrays(
-    path: Path, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, object], *, form: str, version: int
+    path: str | Path,
+    arrays: Mapping[str, NDArray[Any]],
+    header: Mapping[str, object],
+    *,
+    form: str,
+    version: int,
 ) -> None:
     """Write arrays and a header as one file; an interrupted write leaves the old file."""
     told = {"format": form, "version": version, **header}
+    path = Path(path)
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, header=np.array(json.dumps(told)), **arrays)
@@ -44,7 +50,7 @@ def save_arrays(
 
 
 def load_arrays(
-    path: Path,
+    path: str | Path,
     *,
     form: str,
     version: int,
@@ -60,6 +66,7 @@ def load_arrays(
     Traceback (most recent call last):
     trimtab.core.errors.WorkloadError: nowhere.workload: no such file; `trimtab import` writes workload files
     """
+    path = Path(path)
     if path.is_file() and not zipfile.is_zipfile(path):
         raise WorkloadError(f"{path}: not a {what} file; `trimtab import` makes them of histories")
     try:

@@ -245,6 +245,8 @@ def _complaint(cls: type[Settings], fault: Any, place: Sequence[str | int]) -> s
         return f" = {_shown(fault['input'])}: should be a list such as [1, 2]"
     if fault["type"] in ("tuple_type", "list_type"):
         return f" = {_shown(fault['input'])}: should be a list, such as [{_shown(fault['input'])}]"
+    if fault["type"] == "too_short":
+        return f" = {_shown(fault['input'])}: give at least {fault['ctx']['min_length']}"
     if fault["type"] == "model_type":
         return f" = {_shown(fault['input'])}: should be a table; {_known_names(cls, (*place, ''))}"
     said = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")

@@ -44,17 +44,17 @@ __all__ = [
 MOST_SHAPES_IN_SVG = 5000
 
 
-def gantt(episodes: Sequence[Episode], path: Path, *, dark: bool = False) -> None:
+def gantt(episodes: Sequence[Episode], path: str | Path, *, dark: bool = False) -> None:
     """Write a Gantt chart, one panel per policy, as PNG or SVG by the suffix of `path`."""
     save_figure(gantt_figure(episodes, dark=dark), path)
 
 
-def jct_distribution(episodes: Sequence[Episode], path: Path, *, dark: bool = False) -> None:
+def jct_distribution(episodes: Sequence[Episode], path: str | Path, *, dark: bool = False) -> None:
     """Write the share of jobs that finish within each time, a line per policy."""
     save_figure(jct_distribution_figure(episodes, dark=dark), path)
 
 
-def jobs_over_time(episodes: Sequence[Episode], path: Path, *, dark: bool = False) -> None:
+def jobs_over_time(episodes: Sequence[Episode], path: str | Path, *, dark: bool = False) -> None:
     """Write the number of unfinished jobs over time, a line per policy."""
     save_figure(jobs_over_time_figure(episodes, dark=dark), path)
 

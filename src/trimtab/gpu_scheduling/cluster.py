@@ -167,7 +167,7 @@ def _table_of(cluster: Cluster, changed_ns: int) -> MachineTable:
     return _arranged(tuple(names), rows, cluster.known_types)
 
 
-def load_machines(path: Path, types: tuple[GpuType, ...] = TYPES) -> MachineTable:
+def load_machines(path: str | Path, types: tuple[GpuType, ...] = TYPES) -> MachineTable:
     """Read machines (and so the topology) from a table.
 
     The first line names the columns: machine, gpus, gpu_type and, if known, cpus, memory_gib, rack, speed.
@@ -191,10 +191,10 @@ def load_machines(path: Path, types: tuple[GpuType, ...] = TYPES) -> MachineTabl
     return _arranged(tuple(names), rows, types)
 
 
-def _lines_of_machines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+def _lines_of_machines(path: str | Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Line numbers, and the cells that are filled, by column."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except OSError as problem:
         raise SettingsError(f"{path}: cannot be read ({problem.strerror}); give a CSV of machines") from None
     except UnicodeDecodeError:

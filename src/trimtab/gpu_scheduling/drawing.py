@@ -36,7 +36,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def draw_episodes(episodes: Sequence[Episode], path: Path, *, dark: bool = False) -> None:
+def draw_episodes(episodes: Sequence[Episode], path: str | Path, *, dark: bool = False) -> None:
     """Write GPUs, queue and free GPUs over time, a block for each policy, as PNG or SVG by the suffix."""
     save_figure(episodes_figure(episodes, dark=dark), path)
 

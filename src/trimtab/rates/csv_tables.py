@@ -97,7 +97,10 @@ def clock_of(path: str, name: str, cell: str, *, step_s: float | None) -> Clock:
         return Clock(None, has_date=True)
     value = number_of(cell)
     if value is None:
-        raise HistoryError(f"{path}: {cell!r} in column {name!r} is no time; name the column (time_column)")
+        raise HistoryError(
+            f"{path}: {cell!r} in column {name!r} is no time; write dates as 2024-05-31 12:00, or name the "
+            "column (time_column)"
+        )
     for least, unit_s in EPOCHS:
         if value >= least:
             return Clock(unit_s, has_date=True)

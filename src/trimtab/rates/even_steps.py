@@ -179,7 +179,7 @@ def _refuse_twice(
     again = np.flatnonzero(cells[1:] == cells[:-1])
     if again.size and not keep_going:
         raise HistoryError(
-            f"{path}: the time of row {again[0] + 1} ({times_s[again[0]]:g} s) comes twice; remove one, "
-            "or add them up with --keep-going"
+            f"{path}: the time {times_s[again[0]]:.15g} s (row {again[0] + 1} in the order of time) comes "
+            "twice; remove one, or add them up with --keep-going"
         )
     report.lose("rows whose time came twice, added up", int(again.size))

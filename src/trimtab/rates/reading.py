@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import http.client
 import json
 import lzma
 import zlib
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
@@ -26,10 +28,13 @@ __all__ = [
     "lines_of",
     "load_json",
     "open_maybe_packed",
+    "refuse_pipe",
 ]
 
 PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 """By the first two bytes of the file, whatever it is called."""
+NOT_UNPACKED = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -40,9 +45,10 @@ def find_file(path: str | Path, pattern: str, way_out: str) -> Path:
         raise HistoryError(f"{place}: no such file; {way_out}")
     if not place.is_dir():
         return place
-    found = sorted(file for file in place.glob(pattern) if file.is_file() and file.name[0] != ".")
+    found = sorted(file for file in place.iterdir() if file.is_file() and file.name[0] != ".")
+    found = [file for file in found if fnmatchcase(file.name.lower(), pattern)]
     if not found:
-        raise HistoryError(f"{place}: no {pattern} in it; {way_out}")
+        raise HistoryError(f"{place}: no {'file' if pattern == '*' else pattern} in it; {way_out}")
     if len(found) > 1:
         names = ", ".join(file.name for file in found[:4]) + (", ..." if len(found) > 4 else "")
         raise HistoryError(
@@ -51,12 +57,21 @@ def find_file(path: str | Path, pattern: str, way_out: str) -> Path:
     return found[0]
 
 
+def refuse_pipe(path: Path) -> None:
+    """Refuse what can be read only once: histories are looked at first, and their beginning would be lost."""
+    if path.is_fifo():
+        raise HistoryError(f"{path}: is a pipe, which can be read only once; save it as a file first")
+
+
 def open_maybe_packed(path: Path) -> IO[bytes]:
     """Open a file for reading bytes, unpacking gzip, bzip2 and xz on the way."""
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
-            start = file.read(2)
-        return PACKED[start](path, "rb") if start in PACKED else path.open("rb")  # pyright: ignore[reportReturnType]
+            start = file.read(4)
+        if start in NOT_UNPACKED:
+            raise HistoryError(f"{path}: is packed with {NOT_UNPACKED[start]}; unpack it first")
+        return PACKED[start[:2]](path, "rb") if start[:2] in PACKED else path.open("rb")  # pyright: ignore[reportReturnType]
     except FileNotFoundError:
         raise HistoryError(f"{path}: no such file; check the path") from None
     except OSError as problem:
@@ -67,7 +82,10 @@ def lines_of(path: Path, *, keep_going: bool, report: ImportReport) -> Iterator[
     """Lines of a file; one that ends in the middle of its packing is refused or, if asked, counted."""
     with open_maybe_packed(path) as file:
         try:
-            yield from file
+            for number, line in enumerate(file):
+                if number == 0 and line.startswith(UTF_16):
+                    raise HistoryError(f"{path}: is text in UTF-16; save it as UTF-8")
+                yield line
         except DAMAGE as problem:
             if not keep_going:
                 raise HistoryError(

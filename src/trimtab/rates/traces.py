@@ -117,7 +117,7 @@ def rate_told(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def save_trace(trace: RateTrace, path: Path) -> None:
+def save_trace(trace: RateTrace, path: str | Path) -> None:
     """Write a trace as one file: the rates plus a JSON header, no pickle."""
     header = {
         "step_s": trace.step_s,
@@ -127,7 +127,7 @@ def save_trace(trace: RateTrace, path: Path) -> None:
     save_arrays(path, {"rates": trace.rates}, header, form=FORMAT, version=VERSION)
 
 
-def load_trace(path: Path) -> RateTrace:
+def load_trace(path: str | Path) -> RateTrace:
     """Read a trace file, or say in one line why it cannot be read."""
     arrays, header = load_arrays(
         path,

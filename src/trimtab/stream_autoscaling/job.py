@@ -280,18 +280,19 @@ def graph_of(jobs: Sequence[Job]) -> Graph:
     return Graph(exists, is_source, selectivity, least, limit, key_groups, slot_group)
 
 
-def save_job(job: Job, path: Path) -> None:
+def save_job(job: Job, path: str | Path) -> None:
     """Write a job as JSON that people can read and edit."""
     text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(job)}, indent=1)
+    path = Path(path)
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text + "\n", encoding="utf-8")
     partial.replace(path)
 
 
-def load_job(path: Path) -> Job:
+def load_job(path: str | Path) -> Job:
     """Read a job, or say in one line why it cannot be read."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise WorkloadError(f"{path}: no such file; `trimtab import flink` writes job files") from None
     except (OSError, ValueError) as problem:

@@ -211,3 +211,11 @@ def test_nothing_of_use(tmp_path: Path) -> None:
         import_slurm_sacct(path)
     with pytest.raises(HistoryError, match="no rows in it"):
         import_slurm_sacct(written(tmp_path, "", SHORT))
+
+
+def test_an_empty_folder_and_a_file_without_names(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="no file in it; export it with sacct"):
+        import_slurm_sacct(str(tmp_path))
+    same = "10|00:10:00|gres/gpu=1|gres/gpu=1\n"
+    with pytest.raises(HistoryError, match="if that line names no columns, export it with sacct"):
+        import_slurm_sacct(written(tmp_path, same, same.strip()))

@@ -64,8 +64,14 @@ def test_a_quoted_cell_may_hold_commas(tmp_path: Path) -> None:
 
 
 def test_a_column_that_stands_there_twice(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match="two columns are called 'gpus'; rename or remove one of them"):
+    with pytest.raises(HistoryError, match="two columns are called 'gpus' in its first line; rename or"):
         import_gpu_jobs_csv(written(tmp_path, "arrival_s,duration_s,gpus,GPUs\n0,60,1,2\n"))
+
+
+def test_names_of_files_in_a_folder_may_be_capitals(tmp_path: Path) -> None:
+    (tmp_path / "JOBS.CSV").write_text("arrival_s,duration_s,gpus\n0,60,1\n")
+    jobs, _ = import_gpu_jobs_csv(str(tmp_path))
+    assert jobs.job_count == 1
 
 
 def test_a_column_of_another_name(tmp_path: Path) -> None:

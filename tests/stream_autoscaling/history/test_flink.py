@@ -305,6 +305,12 @@ def test_one_answer_a_line(tmp_path: Path) -> None:
     assert report.lost == {"files that are not JSON": 1}
 
 
+def test_names_of_files_may_be_capitals(tmp_path: Path) -> None:
+    path = tmp_path / "ANSWERS.JSONL"
+    path.write_text("".join(json.dumps(answer) + "\n" for answer in counting_job().watched(3)))
+    assert import_flink(str(path))[1].read["answers"] == import_flink(str(tmp_path))[1].read["answers"] == 3
+
+
 def spoiled(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
     answer = counting_job().details()
     place: Any = answer

@@ -79,4 +79,5 @@ def _of_idleness(ours: Sequence[Episode], theirs: Sequence[Episode]) -> tuple[fl
 
 
 def _hours(milliseconds: float) -> str:
-    return f"{milliseconds / 3_600_000:.1f} executor-hours"
+    hours = milliseconds / 3_600_000
+    return f"{hours:.1f} executor-hours" if hours >= 1 else f"{milliseconds / 1000:.0f} executor-seconds"

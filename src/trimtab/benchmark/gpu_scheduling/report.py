@@ -183,6 +183,7 @@ def _machines(logs: Sequence[tuple[Episode, RunLog]], origin_ms: int, most_stays
         ],
         stage_word="stopped before",
         wave_word="machine",
+        unit="min",
     )
 
 

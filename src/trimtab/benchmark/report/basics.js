@@ -44,6 +44,8 @@ const two = (n) => String(n).padStart(2, "0");
 // A moment on a clock: "45 s", "1:30", "12 min", "2 h 15"; the step decides how fine.
 function clock(t, step) {
   const decimals = step >= SECOND ? 0 : step >= 100 ? 1 : step >= 10 ? 2 : 3;
+  const finest = SECOND / 10 ** decimals;
+  t = Math.round(t / finest) * finest;
   if (t === 0) return "0";
   if (t < MINUTE && step < MINUTE) return `${(t / SECOND).toFixed(decimals)} s`;
   if (t < HOUR) {

@@ -181,6 +181,7 @@ class GanttSection:
     panels: Sequence[GanttPanel]
     stage_word: str = "stage"  # what `stage` and `wave` of a panel count
     wave_word: str = "wave"
+    unit: str = "s"  # of completion times, as in the table: "s" or "min"
 
 
 Section = CurvesSection | GanttSection

@@ -11,6 +11,7 @@ from trimtab.core.colours import POLICY_COLOURS, POLICY_DASHES, job_colours
 
 __all__ = ["policy_key", "section_html"]
 
+MS = {"s": 1000, "min": 60_000}
 MOST_JOB_BUTTONS = 300  # more would be a wall of buttons; further jobs are picked in the chart
 
 
@@ -93,10 +94,10 @@ def _job_buttons(section: GanttSection) -> str:
 def _panel(panel: GanttPanel, section: GanttSection, policies: Sequence[str]) -> str:
     jct_ms = panel.completion_ms - section.arrival_ms
     policy = escape(panel.policy)
-    mean = number(float(jct_ms.mean()) / 1000, "s")
+    mean = number(float(jct_ms.mean()) / MS[section.unit], section.unit)
     return (
         f'<figure class="panel"><figcaption>{policy_key(policies.index(panel.policy))}'
-        f'<strong>{policy}</strong> <span class="aside">mean completion time {mean}</span>'
+        f'<strong>{policy}</strong> <span class="aside">mean completion time in this episode {mean}</span>'
         "</figcaption>"
         f'<div class="plot" tabindex="0" role="group" aria-label="Gantt chart of '
         f"{policy}: {len(panel.job):,} tasks on {panel.row_count:,} "

@@ -44,6 +44,8 @@ def headline(table: ReportTable) -> str:
     if place is None or best is None:
         return "Nothing was measured."
     row = table.rows[place]
+    if len(table.rows) == 1:
+        return f"{row.policy} has a {_inside(column.heading)} of {_with_interval(best, column)}."
     extreme = "lowest" if column.lower_is_better else "highest"
     sentence = f"{row.policy} has the {extreme} {_inside(column.heading)}: {_with_interval(best, column)}."
     if row.change is not None and table.reference not in ("", row.policy):

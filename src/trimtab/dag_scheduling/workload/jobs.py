@@ -105,7 +105,7 @@ def poisson(
     )
 
 
-def save_workload(workload: Workload, path: Path) -> None:
+def save_workload(workload: Workload, path: str | Path) -> None:
     """Write a workload as one file: arrays plus a JSON header, no pickle."""
     profile = workload.profile
     arrays = {name: value for name, value in vars(profile).items() if isinstance(value, np.ndarray)} | {
@@ -120,7 +120,7 @@ def save_workload(workload: Workload, path: Path) -> None:
     save_arrays(path, arrays, header, form=FORMAT, version=VERSION)
 
 
-def load_workload(path: Path) -> Workload:
+def load_workload(path: str | Path) -> Workload:
     """Read a workload file, or say in one line why it cannot be read."""
     arrays, header = load_arrays(path, form=FORMAT, version=VERSION, what="workload")
     template, arrival_ms = arrays.pop("template"), arrays.pop("arrival_ms")

@@ -163,7 +163,10 @@ def read_table(
         header = list(names or ())
     twice = next((name for place, name in enumerate(header) if name in header[:place]), None)
     if twice is not None:
-        raise HistoryError(f"{reading.path}: two columns are called {twice!r}; rename or remove one of them")
+        raise HistoryError(
+            f"{reading.path}: two columns are called {twice!r} in its first line; rename or remove one of "
+            f"them, or, if that line names no columns, {way_out}"
+        )
     # `sacct -p` ends every line with the separator.
     ends_empty = has_header and header[-1] == ""
     rows = [one for one in numbered if _fits(reading, one, header, separator, way_out)]

@@ -267,7 +267,7 @@ def typical_demands(workload: Workload, *, covered: float = 0.999) -> tuple[Work
     return replace(found, **parts), count[kept] / workload.job_count
 
 
-def save_workload(workload: Workload, path: Path) -> None:
+def save_workload(workload: Workload, path: str | Path) -> None:
     """Write a workload as one file: arrays plus a JSON header, no pickle."""
     arrays = {name: getattr(workload, name) for name in (*_BY_JOB, "kind_speed")}
     header = {
@@ -279,7 +279,7 @@ def save_workload(workload: Workload, path: Path) -> None:
     save_arrays(path, arrays, header, form=FORMAT, version=VERSION)
 
 
-def load_workload(path: Path) -> Workload:
+def load_workload(path: str | Path) -> Workload:
     """Read a workload file, or say in one line why it cannot be read."""
     arrays, header = load_arrays(path, form=FORMAT, version=VERSION, what="workload")
     return Workload(

@@ -53,7 +53,7 @@ def principal_components(contexts: ArrayLike) -> Components:
 
 
 def draw_embedding(
-    contexts: ArrayLike, work_s: ArrayLike, seen: ArrayLike, path: Path, *, dark: bool = False
+    contexts: ArrayLike, work_s: ArrayLike, seen: ArrayLike, path: str | Path, *, dark: bool = False
 ) -> None:
     """Write the picture, as PNG or SVG by the suffix of `path`."""
     save_figure(embedding_figure(contexts, work_s, seen, dark=dark), path)

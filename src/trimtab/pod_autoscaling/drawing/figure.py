@@ -20,7 +20,7 @@ MOST_LETTERS = 24
 
 
 def draw_episodes(
-    episodes: Sequence[Episode], path: Path, *, dark: bool = False, marks: MarksOf = changes_of
+    episodes: Sequence[Episode], path: str | Path, *, dark: bool = False, marks: MarksOf = changes_of
 ) -> None:
     """Write what happened under each policy, as PNG or SVG by the suffix of `path`."""
     save_figure(episodes_figure(episodes, dark=dark, marks=marks), path)

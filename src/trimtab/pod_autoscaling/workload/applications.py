@@ -294,14 +294,15 @@ def _refuse_variant(name: str, variant: str) -> None:
         raise WorkloadError(f"application {name!r} has no variants, but {variant!r} was asked for")
 
 
-def save_application(application: Application, path: Path) -> None:
+def save_application(application: Application, path: str | Path) -> None:
     """Write a profile as TOML that people can read and edit."""
+    path = Path(path)
     partial = path.with_name(path.name + ".partial")
     partial.write_text(settings_as_toml(application), encoding="utf-8")
     partial.replace(path)
 
 
-def load_application(path: Path) -> Application:
+def load_application(path: str | Path) -> Application:
     """Read a profile, or say in one line why it cannot be read."""
     try:
         application = load_settings(Application, path)

@@ -35,7 +35,7 @@ __all__ = ["draw_episodes", "episodes_figure"]
 LEFT, RIGHT = 1.2, 0.75
 
 
-def draw_episodes(episodes: Sequence[Episode], path: Path, *, dark: bool = False) -> None:
+def draw_episodes(episodes: Sequence[Episode], path: str | Path, *, dark: bool = False) -> None:
     """Write what happened under each policy, as PNG or SVG by the suffix of `path`."""
     save_figure(episodes_figure(episodes, dark=dark), path)
 

@@ -78,10 +78,10 @@ def read_folder(path: Path, *, job: str | None, keep_going: bool, report: Import
 def _saved(path: Path, *, keep_going: bool, report: ImportReport) -> Iterator[Any]:
     if not path.exists():
         raise HistoryError(f"{path}: no such folder; {WAY_OUT}")
-    files = sorted(path.rglob("*.json*")) if path.is_dir() else [path]
+    files = sorted(path.rglob("*.[jJ][sS][oO][nN]*")) if path.is_dir() else [path]
     for file in files:
         try:
-            if ".jsonl" in file.name:
+            if ".jsonl" in file.name.lower():
                 for number, line in enumerate(lines_of(file, keep_going=keep_going, report=report), start=1):
                     if line.strip():
                         yield _parsed(line, file, number)
