@@ -136,8 +136,8 @@ def _print_compact(compact: Mapping[str, Any]) -> None:
     down = f"down to save {saving:.0%} of all subtasks or more" if saving < 1 else "not down for now"
     change = f"save {saved:.0%}" if saved >= 0 else f"take {-saved:.0%} more"
     print(
-        f"\nIt sizes vertices for {compact['aims_at']:.0%} utilisation, scales up when one is about to be "
-        f"busier than {compact['limit']:.0%}, and {down}. "
+        f"\nIt sizes vertices for {compact['aims_at']:.0%} utilisation, scales up when one is about to need "
+        f"more than {compact['limit']:.0%} of its subtasks, and {down}. "
         f"Its goal would {change}: it {'commits' if compact['commits'] else 'holds'}."
     )
     rows = [

@@ -295,10 +295,14 @@ def _refuse(
     if resume is not None and out is not None:
         raise TrimtabError("--out makes a new run, --resume goes on with an old one; give one of the two")
     if resume is not None and start_from is not None:
-        raise TrimtabError("--from begins a new run, --resume goes on with an old one; give one of the two")
+        raise TrimtabError(
+            "--start-from begins a new run, --resume goes on with an old one; give one of the two"
+        )
     if resume is None:
         if folder.exists():
-            raise TrimtabError(f"{folder}: exists; choose another --out, or go on with --resume {folder}")
+            raise TrimtabError(
+                f"{folder}: exists; choose another --out, or go on with --resume {shlex.quote(str(folder))}"
+            )
         check_new_folder(folder)
     trainer.check(asked)
 
