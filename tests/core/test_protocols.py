@@ -3,7 +3,8 @@ import dataclasses
 import pytest
 
 from trimtab.core.environment import Environment, Transition
-from trimtab.core.policy import Policy
+from trimtab.core.errors import SettingsError
+from trimtab.core.policy import Policy, check_policy
 
 
 class Queue:
@@ -52,6 +53,15 @@ def test_protocols_are_recognised_by_shape() -> None:
     assert isinstance(Queue(), Environment)
     assert isinstance(TwoAtOnce(), Policy)
     assert not isinstance(Queue(), Policy)
+
+
+def test_what_cannot_be_asked_is_refused_before_anything_is_played() -> None:
+    check_policy(TwoAtOnce())
+    for nothing, said in (("fair", "the name of a policy"), (Queue(), "Queue is no policy: it has no `name`")):
+        with pytest.raises(SettingsError, match=said):
+            check_policy(nothing)
+    with pytest.raises(SettingsError, match="TwoAtOnce is no policy: it has no `begin`"):
+        check_policy(TwoAtOnce(), "begin")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ __all__ = [
     "Policy",
     "RememberingRule",
     "RuleLike",
+    "check_policy",
     "parameters_of",
     "tunable_parameters",
     "with_settings",
@@ -116,6 +117,20 @@ class RememberingRule(Generic[World, Decides]):
     def with_values(self, values: Mapping[str, float]) -> Self:
         """The same rule with other settings; unknown names and values out of range are refused."""
         return replace(self, parameters=with_settings(self.name, self.parameters, values))
+
+
+def check_policy(policy: object, asked: str = "decide") -> None:
+    """Refuse what cannot be asked, above all the name of a policy in its place.
+
+    >>> check_policy("fair")
+    Traceback (most recent call last):
+    trimtab.core.errors.SettingsError: 'fair' is the name of a policy; `make_policy('fair')` makes it
+    """
+    if isinstance(policy, str):
+        raise SettingsError(f"{policy!r} is the name of a policy; `make_policy({policy!r})` makes it")
+    missing = [part for part in ("name", asked) if not hasattr(policy, part)]
+    if missing:
+        raise SettingsError(f"{type(policy).__name__} is no policy: it has no `{missing[0]}`")
 
 
 def parameters_of(policy: object) -> tuple[Parameter, ...]:

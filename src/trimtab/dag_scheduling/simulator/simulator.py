@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.environment import Transition
 from trimtab.core.errors import ActionError, TrimtabError
+from trimtab.core.policy import check_policy
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.episode import Episode, TaskLog
 from trimtab.dag_scheduling.heuristics import Rule, fifo
@@ -215,6 +216,7 @@ def simulate(
     >>> bool(episode.reward == -episode.jct_ms.sum())
     True
     """
+    check_policy(policy)
     simulator = Simulator(cluster, record_tasks=record_tasks)
     snapshot = simulator.reset(workload, seed)
     if isinstance(policy, Rule):

@@ -11,6 +11,7 @@ from numba.core.errors import NumbaError
 
 from trimtab.core.environment import Transition
 from trimtab.core.errors import ActionError, TrimtabError
+from trimtab.core.policy import check_policy
 from trimtab.gpu_scheduling.cluster import Cluster
 from trimtab.gpu_scheduling.episode import Episode, RunLog
 from trimtab.gpu_scheduling.heuristics import look_ahead
@@ -298,6 +299,7 @@ def simulate(
     >>> bool(episode.reward == -episode.jct_ms.sum())
     True
     """
+    check_policy(policy)
     limit_ms = _long_enough_ms(workload, cluster)
     simulator = Simulator(cluster, time_limit_ms=limit_ms, record_runs=record_runs)
     simulator.reset(workload, seed)

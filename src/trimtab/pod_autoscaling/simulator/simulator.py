@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from trimtab.core.errors import ActionError, WorkloadError
+from trimtab.core.policy import check_policy
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.drift import STEADY, Drift
@@ -412,6 +413,7 @@ def simulate_batch(
 
     Several policies that play the same save time if they are given one `Drawn`; the numbers are the same.
     """
+    check_policy(policy, "begin")
     simulator = Simulator(applications, deployment, threads=threads, recording=True)
     snapshot = simulator.reset(traces, seeds, drifts=drifts, sizes=sizes, drawn=drawn)
     told: PodPolicy = policy

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from trimtab.core.errors import ActionError, WorkloadError
+from trimtab.core.policy import check_policy
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.episode import Episode
 from trimtab.stream_autoscaling.job import Job, Vertex, enough_parallelism, graph_of
@@ -359,6 +360,7 @@ def simulate(
     parallelism: Integers | None = None,
 ) -> list[Episode]:
     """Play whole episodes, one per (job, trace, seed), all at once."""
+    check_policy(policy, "begin")
     told: StreamPolicy = policy.knowing(jobs, traces) if isinstance(policy, Foreknowing) else policy
     simulator = StreamSimulator(
         jobs, traces, deployment, seeds=seeds, parallelism=parallelism, recording=True
