@@ -95,7 +95,6 @@ WHOLE = {**QUICK.model_dump(), "reset_every": 1, "minibatches": 2, "baseline_lea
         ("reinforce", "critic"),
         ("reinforce", "same_sequence"),
         ("reinforce", "same_sequence_value"),
-        ("ppo", "same_sequence_critic"),
         ("ppo", "multi_value"),
         ("ppo", "meta"),
     ],
@@ -107,24 +106,6 @@ def test_whole_episodes_teach_what_is_paid_at_the_end(algorithm: str, baseline: 
     result = run(task, TrainingSettings(**{**WHOLE, **chosen}), tmp_path / "run")
     assert result.best_score == -1
     assert all(line["decisions"] == 5 * 64 and line["cut_short"] == 0 for line in lines_of(result.folder))
-
-
-def test_a_critic_may_learn_alone_at_first(tmp_path: Path) -> None:
-    make, _ = TOYS["bandit"]
-    alone = QUICK.model_copy(update={"critic_iterations": 3, "entropy": 0.1, "averaging": 0.0})
-    before, after, later = (
-        run(make(), alone.model_copy(update={"iterations": number}), tmp_path / str(number)).parameters
-        for number in (1, 3, 4)
-    )
-    np.testing.assert_array_equal(before["policy"]["weight"], after["policy"]["weight"])
-    assert not np.array_equal(before["value"][0], after["value"][0])
-    assert not np.array_equal(after["policy"]["weight"], later["policy"]["weight"])
-    for other in (
-        {"algorithm": "reinforce", "reset_every": 1},
-        {"baseline": "same_sequence", "reset_every": 1},
-    ):
-        with pytest.raises(ValueError, match="set critic_iterations = 0, or baseline = critic or same_seq"):
-            TrainingSettings(critic_iterations=3, **other)
 
 
 def test_the_average_of_the_parameters_is_scored_and_kept(tmp_path: Path) -> None:

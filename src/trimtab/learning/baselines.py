@@ -4,15 +4,14 @@ In a system that is driven from outside (jobs arrive, requests come), most of wh
 decision is the work of the input, not of the decision. Any baseline that knows the state and the
 whole input, but not the decision, leaves the policy gradient where it points, because the decision
 cannot influence the input; one that knows the input takes its noise out (Mao et al., "Variance
-reduction for reinforcement learning in input-driven environments", ICLR 2019). Eight kinds, beside
+reduction for reinforcement learning in input-driven environments", ICLR 2019). Seven kinds, beside
 none at all:
 
 - ``critic``: the agent's own value head, with generalised advantage estimation;
 - ``foreseen``: none here, because the environment's rewards are already measured against a foresight;
 - ``state_value``: a separate value network, blind to the input like the critic;
 - ``same_sequence``: the mean return of the other rollouts of the same workload at the same time;
-- ``same_sequence_critic``: that, and the agent's value head for how this state differs from theirs;
-- ``same_sequence_value``: the same with a separate value network;
+- ``same_sequence_value``: that, and a value network for how this rollout's state differs from theirs;
 - ``multi_value``: one value network for each of a fixed number of workloads;
 - ``meta``: one value network that adapts to a workload by a gradient step on half its rollouts.
 
@@ -27,7 +26,7 @@ import jax.numpy as jnp
 
 from trimtab.learning.advantages import Credit, decision_advantages, returns_to_go
 from trimtab.learning.agent import Parameters
-from trimtab.learning.passes import Metrics, weighted_mean
+from trimtab.learning.passes import Metrics
 from trimtab.learning.rollouts import Rollout
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "no_baseline",
     "others_at_same_time",
     "same_sequence_baseline",
-    "same_sequence_critic_baseline",
     "whole_returns",
 ]
 
@@ -110,34 +108,6 @@ def same_sequence_baseline(*, rollouts: int, discount_s: float) -> Baseline:
         returns = whole_returns(rollout, discount_s)
         foretold = others_at_same_time(returns, decision_times(rollout), jnp.asarray(rollout.valid), rollouts)
         return Credit(returns - foretold, returns), state, {}
-
-    return Baseline(lambda key: (), credit)
-
-
-def same_sequence_critic_baseline(*, rollouts: int, discount_s: float, smoothing: float) -> Baseline:
-    """What the other rollouts came to, and the agent's value head for how this state differs from theirs.
-
-    What the input does is the same for all rollouts of a workload, so the value head is asked only for
-    differences between them, and only these are its targets. Trusted after some decisions (`smoothing`, as of
-    a critic), it spares a decision the luck of all later ones.
-    """
-
-    def credit(state: Any, parameters: Parameters, rollout: Rollout) -> tuple[Credit, Any, Metrics]:
-        returns = whole_returns(rollout, discount_s)
-        valid = jnp.asarray(rollout.valid)
-        beside = others_at_same_time(returns - rollout.value, decision_times(rollout), valid, rollouts)
-        found = decision_advantages(
-            jnp.asarray(rollout.rewards),
-            rollout.value + beside,
-            jnp.zeros_like(rollout.last_value),
-            jnp.asarray(rollout.elapsed_s),
-            jnp.asarray(rollout.ended),
-            discount_s=discount_s,
-            smoothing=smoothing,
-        )
-        targets = returns - beside
-        error = weighted_mean(jnp.square(targets - rollout.value).ravel(), valid.astype(jnp.float32).ravel())
-        return Credit(found.advantages, targets), state, {"baseline_loss": error}
 
     return Baseline(lambda key: (), credit)
 

@@ -24,14 +24,13 @@ from trimtab.learning.baselines import (
     foreseen_baseline,
     no_baseline,
     same_sequence_baseline,
-    same_sequence_critic_baseline,
 )
 from trimtab.learning.imitation import imitation_loss
 from trimtab.learning.passes import Metrics, gradient_passes, make_optimiser, summed_step, weighted_mean
 from trimtab.learning.ppo import Experience, Weights, experience_rows, ppo_loss, rows_that_count
 from trimtab.learning.reinforce import reinforce_loss
 from trimtab.learning.rollouts import Rollout
-from trimtab.learning.settings import CRITICS, BaselineName, Schedule, TrainingSettings
+from trimtab.learning.settings import BaselineName, Schedule, TrainingSettings
 from trimtab.learning.value_networks import (
     meta_baseline,
     multi_value_baseline,
@@ -116,10 +115,6 @@ def make_baseline(
         return no_baseline(discount_s=discount_s)
     if name == "same_sequence":
         return same_sequence_baseline(rollouts=rollouts, discount_s=discount_s)
-    if name == "same_sequence_critic":
-        return same_sequence_critic_baseline(
-            rollouts=rollouts, discount_s=discount_s, smoothing=settings.smoothing
-        )
     features = summary_size(agent, observation)
     if name == "state_value":
         return state_value_baseline(agent, settings, features=features)
@@ -131,7 +126,7 @@ def make_baseline(
 
 
 def _refuse_baseline(name: BaselineName, agent: Agent, observation: Mapping[str, Any], rollouts: int) -> None:
-    if (name.startswith("same_sequence") or name == "meta") and rollouts < 2:
+    if name in ("same_sequence", "same_sequence_value", "meta") and rollouts < 2:
         raise SettingsError(
             f"baseline = {name} compares rollouts of one workload, and every workload is played once; "
             "give the task at least 2 rollouts each"
@@ -183,9 +178,7 @@ def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) ->
     def scheduled(
         state: LearnerState, rollout: Rollout, key: jax.Array, schedule: Schedule
     ) -> tuple[LearnerState, Metrics]:
-        weights = Weights(
-            np.float32(schedule.entropy), np.float32(schedule.anchor), np.float32(schedule.actor)
-        )
+        weights = Weights(np.float32(schedule.entropy), np.float32(schedule.anchor))
         rate, averaging = np.float32(schedule.learning_rate), np.float32(schedule.averaging)
         kept = rows_that_count(np.asarray(rollout.valid))
         return compiled(state, rollout, kept, key, rate, weights, averaging)
@@ -278,7 +271,7 @@ def _one_step(
 
 def _critic_weight(settings: TrainingSettings) -> float:
     """The agent's value head is trained only where it is the baseline."""
-    return settings.value_weight if settings.baseline in CRITICS else 0.0
+    return settings.value_weight if settings.baseline == "critic" else 0.0
 
 
 def imitation_update(agent: Agent, settings: TrainingSettings) -> Update:

@@ -50,7 +50,6 @@ class Weights(NamedTuple):
 
     entropy: Scalar
     anchor: Scalar
-    actor: Scalar = np.float32(1)
 
 
 def experience_rows(
@@ -153,7 +152,7 @@ def ppo_loss(
         policy_loss = -weighted_mean(gain, rows.weight)
         value_loss = value_error(judged.value, rows, value_clip)
         entropy = weighted_mean(judged.entropy, rows.weight)
-        acting = policy_loss - weights.entropy * entropy
+        total = with_critic(policy_loss, value_loss, value_weight) - weights.entropy * entropy
         metrics = {
             "policy_loss": policy_loss,
             "value_loss": value_loss,
@@ -162,13 +161,12 @@ def ppo_loss(
             "kl": weighted_mean(ratio - 1 - change, rows.weight),
             "clip_fraction": weighted_mean((jnp.abs(ratio - 1) > clip).astype(jnp.float32), rows.weight),
         }
-        if anchored:
-            metrics["anchor_loss"] = _teacher_loss(agent, parameters, rows)
-            acting += weights.anchor * metrics["anchor_loss"]
-        total = with_critic(weights.actor * acting, value_loss, value_weight)
         if judged.auxiliary is not None:
             metrics["auxiliary_loss"] = auxiliary_loss(judged, rows)
             total += metrics["auxiliary_loss"]
+        if anchored:
+            metrics["anchor_loss"] = _teacher_loss(agent, parameters, rows)
+            total += weights.anchor * metrics["anchor_loss"]
         return total, metrics
 
     return loss

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Settings, model_validator
 
-__all__ = ["CRITICS", "BaselineName", "Schedule", "TrainingSettings", "check_lessons_from"]
+__all__ = ["BaselineName", "Schedule", "TrainingSettings", "check_lessons_from"]
 
 BaselineName: TypeAlias = Literal[
     "critic",
@@ -15,13 +15,10 @@ BaselineName: TypeAlias = Literal[
     "none",
     "state_value",
     "same_sequence",
-    "same_sequence_critic",
     "same_sequence_value",
     "multi_value",
     "meta",
 ]
-CRITICS: tuple[BaselineName, ...] = ("critic", "same_sequence_critic")
-"""Baselines that train the agent's own value head."""
 
 
 class Schedule(NamedTuple):
@@ -32,7 +29,6 @@ class Schedule(NamedTuple):
     averaging: float
     entropy: float
     anchor: float
-    actor: float
     teacher_share: float
     resets: bool
     mean_episode_s: float
@@ -142,9 +138,6 @@ class TrainingSettings(Settings):
         description="Factor on scores when reinforcement begins: a copy too sure of itself tries nothing.",
     )
     value_weight: float = Field(default=0.5, ge=0, description="Weight of the critic's error in the loss.")
-    critic_iterations: int = Field(
-        default=0, ge=0, description="First iterations of reinforcement in which the critic learns alone."
-    )
     gradient_norm: float = Field(default=1.0, gt=0, description="Longer gradients are shortened to this.")
     baseline: BaselineName = Field(default="critic", description="What advantages are measured against.")
     baseline_learning_rate: float = Field(
@@ -206,11 +199,6 @@ class TrainingSettings(Settings):
             )
         if self.algorithm != "ppo" and self.anchor:
             raise ValueError("anchor belongs to algorithm = ppo; set anchor = 0, or use ppo")
-        if self.critic_iterations and (self.algorithm != "ppo" or self.baseline not in CRITICS):
-            raise ValueError(
-                "critic_iterations belongs to algorithm = ppo with a critic; set critic_iterations = 0, or "
-                f"baseline = {' or '.join(CRITICS)}"
-            )
         if self.algorithm == "weighing" and self.baseline != "foreseen":
             raise ValueError(
                 f"algorithm = weighing judges actions by looking ahead; set baseline = foreseen, not "
@@ -268,7 +256,6 @@ class TrainingSettings(Settings):
             averaging=0.0 if imitating else min(self.averaging, number / (number + 1)),
             entropy=self.entropy + gone * (self.final_entropy - self.entropy),
             anchor=self.anchor * fading,
-            actor=0.0 if number < self.critic_iterations else 1.0,
             teacher_share=self.teacher_share * max(0.0, 1 - iteration / max(1, self.imitation_iterations)),
             resets=iteration in (last_reset, self.imitation_iterations),
             mean_episode_s=self._mean_episode_s(last_reset),
