@@ -12,6 +12,17 @@ from trimtab.stream_autoscaling.problem import Graph, Samples, Snapshot
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.features import FeatureHistory, Seen, View
 
+SMALL = Design(
+    history=8,
+    hidden=8,
+    snapshots=4,
+    neighbours=2,
+    hops=2,
+    base_window_s=180.0,
+    base_memory_s=420.0,
+    base_recent_s=420.0,
+)
+
 
 def random_graph(random: np.random.Generator, sizes: list[int], *, padded: int = 0) -> Graph:
     """Jobs of these sizes, every vertex but the first fed by one or two before it."""

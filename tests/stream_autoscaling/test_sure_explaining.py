@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapshot
+from tests.stream_autoscaling.sure_snapshots import SMALL, random_graph, random_snapshot
 
 from trimtab.core.errors import ActionError
 from trimtab.networks.array_tools import PLAIN
@@ -21,16 +21,6 @@ from trimtab.stream_autoscaling.sure.features import FEATURES
 from trimtab.stream_autoscaling.sure.network import answers, new_network
 from trimtab.stream_autoscaling.sure.policy import Considered, SurePolicy, make_bundle
 
-SMALL = Design(
-    history=8,
-    hidden=8,
-    snapshots=4,
-    neighbours=2,
-    hops=2,
-    base_window_s=180.0,
-    base_memory_s=420.0,
-    base_recent_s=420.0,
-)
 EAGER = replace(SMALL, suggestion_score=0.1, commit_score=0.1)
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.stream_autoscaling.sure_snapshots import (
+    SMALL,
     compiled,
     observation_of,
     random_action,
@@ -30,16 +31,6 @@ from trimtab.stream_autoscaling.sure.network import answers, inputs_of, new_netw
 from trimtab.stream_autoscaling.sure.policy import best_action
 from trimtab.stream_autoscaling.sure.sampling import subgraphs
 
-SMALL = Design(
-    history=8,
-    hidden=8,
-    snapshots=4,
-    neighbours=2,
-    hops=2,
-    base_window_s=180.0,
-    base_memory_s=420.0,
-    base_recent_s=420.0,
-)
 # Its factors of the graph depend on the order of vertices; see `features.couplings_of`.
 IN_ORDER = [name for name in ENCODERS.names() if name != "ccrnn"]
 
