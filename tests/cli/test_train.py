@@ -265,7 +265,12 @@ def test_stopping_says_how_to_go_on(
             "decima-tpch-batch",
         ),
         ("stream_autoscaling.sure.training.train", ["stream", "--set", "lessons=0"], "sure"),
-        ("pod_autoscaling.aware.training.train_off_policy", ["pod", "--set", "lessons=0"], "aware"),
+        pytest.param(
+            "pod_autoscaling.aware.training.train_off_policy",
+            ["pod", "--set", "lessons=0"],
+            "aware",
+            marks=pytest.mark.pods,
+        ),
         ("gpu_scheduling.das.network_training.train", ["gpu", "--preset", "das-network"], "das-network"),
     ],
 )
