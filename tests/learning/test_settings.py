@@ -63,6 +63,11 @@ def test_copying_comes_first_and_has_its_own_rate() -> None:
     assert (copying.learning_rate, own.learning_rate) == (0.7, 0.4)
     assert [one.teacher_share for one in (copying, middle, own)] == [0.5, 0.25, 0]
     assert [settings.schedule(at).anchor for at in (20, 25, 30, 119)] == [2.0, 1.0, 0, 0]
+    assert middle.learning_rate == 0.7  # it stays, unless it is told to fall
+    falling = settings.model_copy(update={"final_imitation_learning_rate": 0.1})
+    assert [falling.schedule(at).learning_rate for at in (0, 10, 20)] == pytest.approx([0.7, 0.4, 0.4])
+    cosine = falling.model_copy(update={"decay": "cosine"})
+    assert [cosine.schedule(at).learning_rate for at in (10, 15)] == pytest.approx([0.4, 0.188], abs=1e-3)
 
 
 def test_episodes_grow_at_restarts_only() -> None:

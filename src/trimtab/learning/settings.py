@@ -125,6 +125,9 @@ class TrainingSettings(Settings):
         default=0, ge=0, description="Iterations of copying the teacher beforehand."
     )
     imitation_learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Step size while copying.")
+    final_imitation_learning_rate: float = Field(
+        default=0, ge=0, le=1, description="The same right after the last such iteration; 0: it stays."
+    )
     teacher_share: float = Field(
         default=0.5,
         ge=0,
@@ -241,9 +244,7 @@ class TrainingSettings(Settings):
         """Say what iteration number `iteration` does; copying comes first and counts too."""
         imitating = iteration < self.imitation_iterations
         number = iteration - self.imitation_iterations
-        gone = 0.0 if imitating else number / max(1, self.iterations)
-        if self.decay == "cosine":
-            gone = 0.5 - 0.5 * math.cos(math.pi * gone)
+        gone = 0.0 if imitating else self._decayed(number, self.iterations)
         rate = self.learning_rate + gone * (self.final_learning_rate - self.learning_rate)
         # Adam's first steps are as long as its step size, whatever the gradient: a copy would be forgotten.
         rate *= min(1.0, (max(0, number) + 1) / (self.warmup_iterations + 1))
@@ -251,7 +252,7 @@ class TrainingSettings(Settings):
         last_reset = iteration - iteration % self.reset_every
         return Schedule(
             imitating=imitating,
-            learning_rate=self.imitation_learning_rate if imitating else rate,
+            learning_rate=self._copying_rate(iteration) if imitating else rate,
             # A plain mean until it has become as long as wanted.
             averaging=0.0 if imitating else min(self.averaging, number / (number + 1)),
             entropy=self.entropy + gone * (self.final_entropy - self.entropy),
@@ -260,6 +261,16 @@ class TrainingSettings(Settings):
             resets=iteration in (last_reset, self.imitation_iterations),
             mean_episode_s=self._mean_episode_s(last_reset),
         )
+
+    def _decayed(self, iteration: int, iterations: int) -> float:
+        """Which share of a fall, in the form that is wanted, lies behind."""
+        gone = iteration / max(1, iterations)
+        return 0.5 - 0.5 * math.cos(math.pi * gone) if self.decay == "cosine" else gone
+
+    def _copying_rate(self, iteration: int) -> float:
+        first = self.imitation_learning_rate
+        last = self.final_imitation_learning_rate or first
+        return first + self._decayed(iteration, self.imitation_iterations) * (last - first)
 
     def _mean_episode_s(self, iteration: int) -> float:
         if not self.mean_episode_s:
