@@ -31,7 +31,7 @@ def simulate_stream(policy: str, flags: EpisodeFlags, draw: Path | None, *, json
     deployment, arriving = flags.deployment(), flags.arriving()
     trace = draw_trace(arriving, job, seed=seed)
     say_if_compiling(STREAM, [policy])
-    (episode,) = simulate(made, [job], [trace], deployment, seeds=[seed])
+    episode = simulate(job, trace, made, deployment, seed=seed)
     if draw is not None:
         _draw(episode, draw, arriving.name)
     if json:

@@ -431,6 +431,7 @@ def simulate(
     trace: Trace | Floats,
     policy: PodPolicy,
     deployment: Deployment | None = None,
+    *,
     seed: int = 0,
 ) -> Episode:
     """Play one episode.
