@@ -83,6 +83,29 @@ def test_mistakes_in_words(refused: Callable, words: list[str], said: str) -> No
     assert said in refused(*words)
 
 
+@pytest.mark.parametrize(
+    "wing", ["dag_scheduling", "stream_autoscaling", "pod_autoscaling", "gpu_scheduling"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["policies", "WING"],
+        ["train", "WING", "--presets"],
+        ["simulate", "WING", "--policy", "none"],
+        ["tune", "WING", "--suite", "WING/none"],
+        ["compare", "WING/none"],
+        ["demo", "WING", "--workload", "none"],
+        ["explain", "--wing", "WING", "--policy", "none", "--decision", "1"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_wing_may_be_named_by_its_package(run: Callable, words: list[str], wing: str) -> None:
+    short = wing.partition("_")[0]
+    expected = run(*(word.replace("WING", short) for word in words))
+    assert "Choose from" not in expected.err
+    assert run(*(word.replace("WING", wing) for word in words)) == expected
+
+
 def boom() -> None:
     """Break."""
     raise ZeroDivisionError("a bug\nin two lines")

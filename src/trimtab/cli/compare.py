@@ -23,6 +23,7 @@ from trimtab.cli.terminal import (
     split_policies,
     terminal_width,
 )
+from trimtab.cli.wings import SuiteName
 
 if TYPE_CHECKING:
     from trimtab.benchmark.compare import Comparison
@@ -31,7 +32,7 @@ __all__ = ["compare", "print_tables"]
 
 
 def compare(
-    suite: str,
+    suite: SuiteName,
     /,
     *,
     policies: str | None = None,
