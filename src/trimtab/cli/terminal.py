@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -81,10 +82,14 @@ def command_line() -> str:
 def split_policies(text: str) -> list[str]:
     """Split ``a,b:x=1,y=2,c`` into policies: a part with ``=`` goes on with the last that has settings.
 
+    Tuned rules may be named as tables do.
+
     >>> split_policies("fair,capped-srpt:kappa=0.2,power=0.5,fifo")
     ['fair', 'capped-srpt:kappa=0.2,power=0.5', 'fifo']
     >>> split_policies("fair,runs/rate=0.1")
     ['fair', 'runs/rate=0.1']
+    >>> split_policies("fair,capped-srpt (tuned)")
+    ['fair', 'capped-srpt:tuned']
     """
     names: list[str] = []
     for part in text.split(","):
@@ -92,7 +97,7 @@ def split_policies(text: str) -> list[str]:
             names[-1] += f",{part}"
         elif part.strip():
             names.append(part.strip())
-    return names
+    return [re.sub(r" \(tuned\)$", ":tuned", name) for name in names]
 
 
 def change_of(word: str) -> tuple[str, Any]:
