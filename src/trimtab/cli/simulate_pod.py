@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import EpisodeFlags
 from trimtab.cli.fit_profile import full_pod_told
 from trimtab.cli.targets import check_new_folder
-from trimtab.cli.terminal import command_line, now, print_json, remark, say_if_compiling, table_of
+from trimtab.cli.terminal import (
+    command_line,
+    now,
+    print_json,
+    remark,
+    say_if_compiling,
+    say_if_other_interval,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from trimtab.pod_autoscaling.application import Application
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
     from trimtab.pod_autoscaling.problem import PodPolicy
     from trimtab.pod_autoscaling.workload.presets import TraceSettings
 
-__all__ = ["deployment_of", "hours_of", "say_if_other_interval", "simulate_pod", "start_factor_of"]
+__all__ = ["deployment_of", "hours_of", "simulate_pod", "start_factor_of"]
 
 USUAL_APPLICATION = "textbook"
 USUAL_TRACE = "diurnal"
@@ -53,7 +61,7 @@ def simulate_pod(
     application, seed = make_application(flags.app or USUAL_APPLICATION), flags.number()
     watching = _guarded(made, guard, beside, seed)
     deployment, arriving = deployment_of(flags), _arriving(flags)
-    say_if_other_interval([policy], deployment)
+    say_if_other_interval(POD, [policy], deployment.interval_s)
     say_if_compiling(POD, [policy])
     acting = made if watching is None else watching
     episode = _played(acting, application, arriving, deployment, seed, start_factor_of(flags))
@@ -90,23 +98,6 @@ def simulate_pod(
     _print(episode, watching, f"{arriving.name} with {arriving_told(arriving, application)}", draw)
     if episode.kills.any():
         print(f"\n{episode.kills.sum():.0f} pods ran out of memory; {full_pod_told(application)}")
-
-
-def say_if_other_interval(policies: Sequence[str], deployment: Deployment) -> None:
-    """Tell of trained policies that practised deciding more or less often."""
-    from trimtab.pod_autoscaling.aware.policy import AwarePolicy
-    from trimtab.pod_autoscaling.policies import make_policy
-
-    now_s = deployment.interval_s
-    for name in policies:
-        made = make_policy(name.removesuffix(":tuned"))
-        trained = made.bundle.manifest["trained"] if isinstance(made, AwarePolicy) else {}
-        then_s = trained.get("deployment", {}).get("interval_s", now_s)
-        if then_s != now_s:
-            remark(
-                f"{name}: trained to decide every {then_s} s, not every {now_s} s; it may do worse than one "
-                f"trained with --set deployment.interval_s={now_s}"
-            )
 
 
 def deployment_of(flags: EpisodeFlags) -> Deployment:

@@ -32,6 +32,7 @@ __all__ = [
     "refuse_said_twice",
     "remark",
     "say_if_compiling",
+    "say_if_other_interval",
     "split_policies",
     "table_of",
     "terminal_width",
@@ -134,6 +135,19 @@ def say_if_compiling(wing: Wing, policies: Sequence[str]) -> None:
     """Prepare whoever waits for the first run."""
     if wing.uncompiled([wing.make_policy(name.removesuffix(":tuned")) for name in policies]):
         remark("compiling the engine and the rules; this happens once and takes about a minute")
+
+
+def say_if_other_interval(wing: Wing, policies: Sequence[str], now_s: int) -> None:
+    """Tell of trained autoscalers that practised deciding more or less often."""
+    for name in policies:
+        bundle = getattr(wing.make_policy(name.removesuffix(":tuned")), "bundle", None)
+        trained = {} if bundle is None else bundle.manifest["trained"]
+        then_s = trained.get("deployment", {}).get("interval_s", now_s)
+        if then_s != now_s:
+            remark(
+                f"{name}: trained to decide every {then_s} s, not every {now_s} s; it may do worse than one "
+                f"trained with --set deployment.interval_s={now_s}"
+            )
 
 
 @contextmanager
