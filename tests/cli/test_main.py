@@ -106,6 +106,29 @@ def test_a_wing_may_be_named_by_its_package(run: Callable, words: list[str], win
     assert run(*(word.replace("WING", wing) for word in words)) == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["simulate", "pod", "--policy", "hpa", "--hours", "0.002"], "less than one interval"),
+        (["simulate", "pod", "--policy", "hpa", "--hours", "999"], "an episode needs 999 h"),
+        (["simulate", "gpu", "--policy", "srtf"], "needs durations"),
+        (["simulate", "gpu", "--policy", "fifo", "--cluster", "1x4"], "has room for 4"),
+        (["explain", "--wing", "pod", "--policy", "hpa", "--decision", "241"], "has 240 decisions"),
+        (["explain", "--wing", "stream", "--policy", "hpa", "--decision", "1441"], "has 1440 decisions"),
+    ],
+)
+def test_bad_input_is_refused_before_compiling_is_told_of(
+    refused: Callable, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    for place in (
+        "stream_autoscaling.simulator.compiling",
+        "pod_autoscaling.simulator.compiling",
+        "benchmark.gpu_scheduling.wing",
+    ):
+        monkeypatch.setattr(f"trimtab.{place}.is_compiled", lambda *rules: False)
+    assert said in refused(*words)
+
+
 def boom() -> None:
     """Break."""
     raise ZeroDivisionError("a bug\nin two lines")

@@ -11,7 +11,7 @@ import numpy as np
 
 from trimtab.cli.episode import EpisodeFlags
 from trimtab.cli.explain_pod_text import print_pod_decision
-from trimtab.cli.explainers import Asked, Explainer
+from trimtab.cli.explainers import Asked, Explainer, refuse_beyond
 from trimtab.cli.simulate_pod import (
     USUAL_APPLICATION,
     USUAL_TRACE,
@@ -127,9 +127,11 @@ def _played(asked: Asked, decision: int) -> dict[str, Any]:
     """Play up to a decision; then everybody who is asked goes on alone, from there."""
     from trimtab.pod_autoscaling.aware.explaining import explain, opinion_of
     from trimtab.pod_autoscaling.aware.policy import LearnedPolicy
-    from trimtab.pod_autoscaling.simulator.simulator import Simulator
+    from trimtab.pod_autoscaling.simulator.simulator import Simulator, refuse_unplayable
 
     application, trace = asked.drawn
+    refuse_unplayable(application, trace, asked.suite.deployment)
+    refuse_beyond(decision, trace.length_s, asked.suite.deployment.interval_s)
     say_if_compiling(asked.suite.wing, ["static"])
     simulator = Simulator([application], asked.suite.deployment)
     simulator.reset([trace], [asked.seed], sizes=_first_size(asked))
@@ -214,17 +216,11 @@ class _Player:
 
 def _play(simulator: Simulator, player: _Player, watching: Sequence[_Player], decision: int) -> None:
     """Rules remember, so all who are asked watch from the beginning."""
-    from trimtab.core.errors import TrimtabError
-
-    for made in range(1, decision):
+    for _ in range(1, decision):
         snapshot = simulator.snapshot()
         for one in watching:
             one.decide(snapshot)
-        _, _, ended = simulator.step(player.decide(snapshot))
-        if ended.all():
-            raise TrimtabError(
-                f"--decision {decision}: the episode has {made} decisions; give a smaller number"
-            )
+        simulator.step(player.decide(snapshot))
 
 
 def _intervals(minutes: float, interval_s: float) -> int:

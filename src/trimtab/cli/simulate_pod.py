@@ -53,18 +53,21 @@ def simulate_pod(
     from trimtab.benchmark.pod_autoscaling.wing import POD, arriving_told
     from trimtab.core.run_folder import RunFolder
     from trimtab.pod_autoscaling.policies import make_policy
+    from trimtab.pod_autoscaling.simulator.simulator import refuse_unplayable, simulate_batch
     from trimtab.pod_autoscaling.workload.applications import make_application
-    from trimtab.pod_autoscaling.workload.presets import mean_rate_of
+    from trimtab.pod_autoscaling.workload.presets import draw_trace, mean_rate_of
 
     check_new_folder(out)
     made: PodPolicy = make_policy(policy)
     application, seed = make_application(flags.app or USUAL_APPLICATION), flags.number()
     watching = _guarded(made, guard, beside, seed)
     deployment, arriving = deployment_of(flags), _arriving(flags)
+    trace = draw_trace(arriving, application, seed=seed)
+    refuse_unplayable(application, trace, deployment)
     say_if_other_interval(POD, [policy], deployment.interval_s)
     say_if_compiling(POD, [policy])
-    acting = made if watching is None else watching
-    episode = _played(acting, application, arriving, deployment, seed, start_factor_of(flags))
+    acting, sizes = watching or made, _first_sizes(application, arriving, deployment, start_factor_of(flags))
+    (episode,) = simulate_batch(acting, [application], [trace], deployment, seeds=[seed], sizes=sizes)
     if not episode.arrived.any():
         remark(f"nothing arrives in the first {arriving.hours:g} h of {arriving.name}; raise --hours")
     content = {
@@ -146,23 +149,13 @@ def _arriving(flags: EpisodeFlags) -> TraceSettings:
     return arriving(trace, hours=hours, mean_cores=flags.mean_cores, mean_rate=flags.mean_rate)
 
 
-def _played(
-    policy: PodPolicy,
-    application: Application,
-    arriving: TraceSettings,
-    deployment: Deployment,
-    seed: int,
-    start_factor: float,
-) -> Episode:
-    """One episode, begun with pods for so many times the mean need; 0: as the deployment says."""
+def _first_sizes(
+    application: Application, arriving: TraceSettings, deployment: Deployment, factor: float
+) -> Any:
+    """Pods for so many times the mean need; 0: as the deployment says."""
     from trimtab.benchmark.pod_autoscaling.suites import first_size
-    from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
-    from trimtab.pod_autoscaling.workload.presets import draw_trace
 
-    trace = draw_trace(arriving, application, seed=seed)
-    sizes = first_size(application, arriving, deployment, factor=start_factor)[None] if start_factor else None
-    (episode,) = simulate_batch(policy, [application], [trace], deployment, seeds=[seed], sizes=sizes)
-    return episode
+    return first_size(application, arriving, deployment, factor=factor)[None] if factor else None
 
 
 def _guarded(policy: PodPolicy, mode: str | None, beside: str | None, seed: int) -> GuardedPolicy | None:
