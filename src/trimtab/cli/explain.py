@@ -36,8 +36,8 @@ def explain(
     Parameters
     ----------
     run:
-        Run folder of `trimtab compare --out`, `trimtab train` or, of gpu, `trimtab simulate --out`; without
-        one, an episode as in `simulate`.
+        Run folder of `trimtab compare --out`, `trimtab train` or, of pod and gpu, `trimtab simulate
+        --out`; without one, an episode as in `simulate`.
         Only --seed and, of dag, --load, of stream, --job or, of pod, --app (unseen services: --trace) choose
         among its episodes (default: the one in its pictures).
     decision:
@@ -141,9 +141,9 @@ def _opened(run: Path) -> _Run:
     places = refuse_changed_files(folder)
     if (run / "results.json").is_file():
         results = folder.read_json("results.json")
+        _refuse_from_elsewhere(run, places)
         if "suite" not in results:
             return _simulated(run, results)
-        _refuse_from_elsewhere(run, places)
         kind = SUITES.load(results["suite"])
         suite = load_settings(kind, run / "settings.toml")
         tables = {found["name"]: found["policies"] for found in results["scenarios"]}
@@ -155,14 +155,14 @@ def _opened(run: Path) -> _Run:
 
 
 def _refuse_from_elsewhere(run: Path, places: Mapping[str, str]) -> None:
-    """Rows of a comparison go by the names of its files, which must mean the same from here."""
+    """Episodes and rows of tables go by the names of files, which must mean the same from here."""
     from trimtab.core.errors import TrimtabError
 
     for name, place in places.items():
         if place != name:
             raise TrimtabError(
                 f"{run}: its file {name} is not here but at {place}; explain it from the folder where "
-                "`trimtab compare` was run"
+                "`trimtab` was run"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Set
 from pathlib import Path
@@ -22,6 +23,7 @@ from trimtab.cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from trimtab.benchmark.pod_autoscaling.suites import ServicesSuite
     from trimtab.pod_autoscaling.application import Application
     from trimtab.pod_autoscaling.deployment import Deployment
     from trimtab.pod_autoscaling.episode import Episode
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from trimtab.pod_autoscaling.problem import PodPolicy
     from trimtab.pod_autoscaling.workload.presets import TraceSettings
 
-__all__ = ["deployment_of", "hours_of", "simulate_pod", "start_factor_of"]
+__all__ = ["simulate_pod", "suite_of_flags"]
 
 USUAL_APPLICATION = "textbook"
 USUAL_TRACE = "diurnal"
@@ -61,16 +63,17 @@ def simulate_pod(
     made: PodPolicy = make_policy(policy)
     application, seed = make_application(flags.app or USUAL_APPLICATION), flags.number()
     watching = _guarded(made, guard, beside, seed)
-    deployment, arriving = deployment_of(flags), _arriving(flags)
+    deployment, arriving = _deployment_of(flags), _arriving(flags)
     trace = draw_trace(arriving, application, seed=seed)
     refuse_unplayable(application, trace, deployment)
     say_if_other_interval(POD, [policy], deployment.interval_s)
     say_if_compiling(POD, [policy])
-    acting, sizes = watching or made, _first_sizes(application, arriving, deployment, start_factor_of(flags))
+    acting, sizes = watching or made, _first_sizes(application, arriving, deployment, _start_factor_of(flags))
     (episode,) = simulate_batch(acting, [application], [trace], deployment, seeds=[seed], sizes=sizes)
     if not episode.arrived.any():
         remark(f"nothing arrives in the first {arriving.hours:g} h of {arriving.name}; raise --hours")
     content = {
+        "wing": POD.name,
         "policy": episode.policy,
         "seed": seed,
         "application": application.model_dump(mode="json"),
@@ -90,11 +93,14 @@ def simulate_pod(
     if draw is not None:
         _draw(episode, watching, draw, arriving.name)
     if out is not None:
-        folder = RunFolder.create(out, clock=now)
+        suite = suite_of_flags(flags).model_copy(update={"policies": (policy,)})
+        folder = RunFolder.create(out, clock=now, settings=suite)
         folder.write_json("results.json", content)
         for name in PICTURES:
             _draw(episode, watching, folder.path / name, arriving.name)
-        remark(f"results in {folder.path}")
+        explain = shlex.join(["trimtab", "explain", str(out), "--decision", "N"])
+        told = "" if watching else f"; `{explain}` takes a decision apart"
+        remark(f"results in {folder.path}{told}")
     if json:
         print_json(content)
         return
@@ -103,7 +109,24 @@ def simulate_pod(
         print(f"\n{episode.kills.sum():.0f} pods ran out of memory; {full_pod_told(application)}")
 
 
-def deployment_of(flags: EpisodeFlags) -> Deployment:
+def suite_of_flags(flags: EpisodeFlags) -> ServicesSuite:
+    """A suite of the one episode."""
+    from trimtab.benchmark.pod_autoscaling.suites import ServicesSuite
+    from trimtab.core.settings import load_settings
+
+    plain = {
+        "applications": [flags.app or USUAL_APPLICATION],
+        "traces": [flags.trace or USUAL_TRACE],
+        "hours": _hours_of(flags),
+        "mean_cores": flags.mean_cores,
+        "mean_rate": flags.mean_rate,
+        "start_factor": _start_factor_of(flags),
+        "deployment": _deployment_of(flags).model_dump(mode="json"),
+    }
+    return load_settings(ServicesSuite, None, plain)
+
+
+def _deployment_of(flags: EpisodeFlags) -> Deployment:
     """Flags over the file over that of the suites."""
     from trimtab.benchmark.pod_autoscaling.suites import USUAL_DEPLOYMENT
     from trimtab.core.settings import load_settings
@@ -115,7 +138,7 @@ def deployment_of(flags: EpisodeFlags) -> Deployment:
     return load_settings(Deployment, flags.settings, {**beneath, "interval_s": flags.interval_s})
 
 
-def start_factor_of(flags: EpisodeFlags) -> float:
+def _start_factor_of(flags: EpisodeFlags) -> float:
     """Pods for twice the mean need at the beginning; 0 where the file itself says how a service begins."""
     from trimtab.benchmark.pod_autoscaling.suites import USUAL_START
 
@@ -132,7 +155,7 @@ def _named_in_file(flags: EpisodeFlags) -> Set[str]:
     return load_settings(Anything, flags.settings).model_fields_set
 
 
-def hours_of(flags: EpisodeFlags) -> float:
+def _hours_of(flags: EpisodeFlags) -> float:
     """An hour, or all of a shorter trace file."""
     from trimtab.pod_autoscaling.workload.presets import find_trace
     from trimtab.rates.traces import RateTrace
@@ -145,7 +168,7 @@ def hours_of(flags: EpisodeFlags) -> float:
 def _arriving(flags: EpisodeFlags) -> TraceSettings:
     from trimtab.benchmark.pod_autoscaling.suites import arriving
 
-    trace, hours = flags.trace or USUAL_TRACE, hours_of(flags)
+    trace, hours = flags.trace or USUAL_TRACE, _hours_of(flags)
     return arriving(trace, hours=hours, mean_cores=flags.mean_cores, mean_rate=flags.mean_rate)
 
 
