@@ -29,7 +29,7 @@ from trimtab.core.policy import tunable_parameters
 from trimtab.stream_autoscaling.episode import METRICS
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import StreamPolicy
-from trimtab.stream_autoscaling.simulator.simulator import simulate
+from trimtab.stream_autoscaling.simulator.simulator import simulate_batch
 from trimtab.stream_autoscaling.sure.policy import SurePolicy, load_policy
 from trimtab.stream_autoscaling.workload.jobs import make_job
 
@@ -66,7 +66,7 @@ class MeasuredUnit(Unit):
         jobs, traces = [job for job, _ in drawn], [trace for _, trace in drawn]
         seeds = [seed for _, seed in self.days]
         return [
-            [one.metrics() for one in simulate(policy, jobs, traces, suite.deployment, seeds=seeds)]
+            [one.metrics() for one in simulate_batch(policy, jobs, traces, suite.deployment, seeds=seeds)]
             for policy in self.policies
         ]
 

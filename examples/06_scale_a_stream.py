@@ -104,7 +104,7 @@ with TemporaryDirectory() as place:
     asked = TraceSettings(name=str(folder / "my.trace"))
     arriving = draw_trace(asked, job, seed=0, part="test")
     rules = ("hpa", "ds2:tolerance=0.3,window_s=600", "flink")
-    episodes = [play(make_policy(name), [job], [arriving], seeds=[0])[0] for name in rules]
+    episodes = [play(job, arriving, make_policy(name), seed=0) for name in rules]
     for episode in episodes:
         found = episode.metrics()
         print(

@@ -105,6 +105,9 @@ def test_tune_then_compare_with_what_it_found(run: Callable, tmp_path: Path) -> 
     assert len(json.loads((tmp_path / "tuned.json").read_text())["entries"]) == 2
     words = [*COMPARE, "--policies", "fair,weighted-fair:tuned", "--tuned", "tuned.json"]
     assert "weighted-fair (tuned)" in run(*words).out
+    words[words.index("fair,weighted-fair:tuned")] = "fair,weighted-fair (tuned)"  # as the table has it
+    told = run(*words, "--baseline", "weighted-fair (tuned)", "--markdown").out
+    assert "| × weighted-fair (tuned) |" in told
     tuned = run("tune", "dag", *SMALL, "--policies", "tetris", "--training-seeds", "2", "--json")
     assert tuned.json[0]["best"]["mean_jct_s"] <= tuned.json[0]["usual"]["mean_jct_s"]
 

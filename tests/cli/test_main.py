@@ -83,6 +83,52 @@ def test_mistakes_in_words(refused: Callable, words: list[str], said: str) -> No
     assert said in refused(*words)
 
 
+@pytest.mark.parametrize(
+    "wing", ["dag_scheduling", "stream_autoscaling", "pod_autoscaling", "gpu_scheduling"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["policies", "WING"],
+        ["train", "WING", "--presets"],
+        ["simulate", "WING", "--policy", "none"],
+        ["tune", "WING", "--suite", "WING/none"],
+        ["compare", "WING/none"],
+        ["demo", "WING", "--workload", "none"],
+        ["explain", "--wing", "WING", "--policy", "none", "--decision", "1"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_wing_may_be_named_by_its_package(run: Callable, words: list[str], wing: str) -> None:
+    short = wing.partition("_")[0]
+    expected = run(*(word.replace("WING", short) for word in words))
+    assert "Choose from" not in expected.err
+    assert run(*(word.replace("WING", wing) for word in words)) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["simulate", "pod", "--policy", "hpa", "--hours", "0.002"], "less than one interval"),
+        (["simulate", "pod", "--policy", "hpa", "--hours", "999"], "an episode needs 999 h"),
+        (["simulate", "gpu", "--policy", "srtf"], "needs durations"),
+        (["simulate", "gpu", "--policy", "fifo", "--cluster", "1x4"], "has room for 4"),
+        (["explain", "--wing", "pod", "--policy", "hpa", "--decision", "241"], "has 240 decisions"),
+        (["explain", "--wing", "stream", "--policy", "hpa", "--decision", "1441"], "has 1440 decisions"),
+    ],
+)
+def test_bad_input_is_refused_before_compiling_is_told_of(
+    refused: Callable, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    for place in (
+        "stream_autoscaling.simulator.compiling",
+        "pod_autoscaling.simulator.compiling",
+        "benchmark.gpu_scheduling.wing",
+    ):
+        monkeypatch.setattr(f"trimtab.{place}.is_compiled", lambda *rules: False)
+    assert said in refused(*words)
+
+
 def boom() -> None:
     """Break."""
     raise ZeroDivisionError("a bug\nin two lines")

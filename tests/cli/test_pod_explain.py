@@ -271,10 +271,29 @@ def test_a_training_is_explained_on_what_it_trained_on(
     assert "unseen: has no trace 'bursty'; its traces: steps, noisy" in said
 
 
-def test_folders_that_do_not_tell_their_episodes(run: Callable, refused: Callable, tmp_path: Path) -> None:
-    assert run("simulate", "pod", "--policy", "static", *QUICK, "--out", "one").code == 0
-    said = refused("explain", "one", "--decision", "1")
-    assert "one: one episode of `trimtab simulate`; give its flags instead of its folder" in said
+def test_an_episode_of_simulate_is_explained_from_its_folder(
+    run: Callable, refused: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_trace(RateTrace(np.full(30, 20.0), 60.0, Provenance("mine")), tmp_path / "my.trace")
+    (tmp_path / "slow.toml").write_text("interval_s = 60\n")
+    words = ["--policy", "hpa:target=50", "--app", "thumbnails", "--trace", "my.trace", "--seed", "3"]
+    words += ["--settings", "slow.toml"]
+    made = run("simulate", "pod", *words, "--out", "runs/one")
+    assert "results in runs/one; `trimtab explain runs/one --decision N` takes a decision apart" in made.err
+    found = run("explain", "runs/one", "--decision", "20", "--json").json
+    assert found == run("explain", *words, "--decision", "20", "--json").json
+    other = run("explain", "runs/one", "--policy", "static", "--decision", "3", "--json").json
+    assert (other["policy"], other["seed"]) == ("static", 3)
+    monkeypatch.chdir(tmp_path / "runs")
+    assert "its file my.trace is not here but at" in refused("explain", "one", "--decision", "1")
+
+
+def test_an_episode_behind_the_guard_is_not_played_again(run: Callable, refused: Callable) -> None:
+    assert run("simulate", "pod", "--policy", "mpc", *QUICK, "--guard", "active", "--out", "one").code == 0
+    assert "one: played behind a guard" in refused("explain", "one", "--decision", "1")
+
+
+def test_folders_that_do_not_tell_their_episodes(refused: Callable, tmp_path: Path) -> None:
     RunFolder.create(tmp_path / "bare", clock=now, settings=Settings())
     save_untrained(tmp_path / "bare" / "bundle")
     assert "its bundle does not say what it was trained on" in refused("explain", "bare", "--decision", "1")

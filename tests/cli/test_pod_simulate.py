@@ -114,7 +114,14 @@ def test_a_run_folder_holds_numbers_pictures_and_a_report(
     assert "results in runs/one" in answer.err
     folder = tmp_path / "runs" / "one"
     written = {path.name for path in folder.iterdir()}
-    assert written == {"results.json", "report.html", "episode.png", "episode.svg", "machine.json"}
+    assert written == {
+        "results.json",
+        "report.html",
+        "episode.png",
+        "episode.svg",
+        "machine.json",
+        "settings.toml",
+    }
     kept = json.loads((folder / "results.json").read_text())
     again = run(*words[:-2], "--json").json
     assert kept["metrics"] == again["metrics"]

@@ -139,6 +139,19 @@ def test_the_published_action_is_told_as_chances(run: Callable, tmp_path: Path) 
     assert "as a share of itself" in text
 
 
+def test_who_practised_another_interval_is_told_of(run: Callable, bundle: str) -> None:
+    said = "it may do worse than one trained with --set deployment.interval_s="
+    simulate = ["simulate", "stream", "--job", "linear:3", "--policy"]
+    told = run(*simulate, bundle, "--interval-s", "300").err
+    assert f"{bundle}: trained to decide every 600 s, not every 300 s; {said}300\n" in told
+    assert said not in run(*simulate, bundle, "--interval-s", "600").err
+    told = run(*simulate, "sure-compact", "--interval-s", "600").err
+    assert f"sure-compact: trained to decide every 60 s, not every 600 s; {said}600\n" in told
+    compare = ["compare", "stream/jobs", "--job", "linear:3", "--seeds", "2", *COARSE]
+    told = run(*compare, "--policies", f"static,sure-compact,{bundle}").err
+    assert told.count(said) == 1 and "sure-compact: trained to decide every 60 s" in told
+
+
 def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Callable, bundle: str) -> None:
     tune = ["tune", "stream", "--job", "linear:3", *COARSE, "--policies", "oracle-static"]
     assert run(*tune, "--training-seeds", "2", "--out", "t.json").code == 0

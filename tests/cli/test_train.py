@@ -297,7 +297,7 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
     assert "\ndecima-tpch-batch " in run("train", "--presets").out
 
 
-@pytest.mark.parametrize("wing", ["dag", "stream", "pod_autoscaling", "gpu"])
+@pytest.mark.parametrize("wing", ["dag", "stream", "pod", "gpu"])
 def test_presets_are_listed_without_what_training_needs(
     run: Callable, monkeypatch: pytest.MonkeyPatch, wing: str
 ) -> None:

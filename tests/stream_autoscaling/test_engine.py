@@ -8,7 +8,7 @@ import pytest
 from trimtab.core.errors import ActionError, WorkloadError
 from trimtab.stream_autoscaling.deployment import Deployment, Objective
 from trimtab.stream_autoscaling.job import Edge, Job, Vertex, enough_parallelism
-from trimtab.stream_autoscaling.simulator import StreamSimulator, simulate
+from trimtab.stream_autoscaling.simulator import StreamSimulator, simulate, simulate_batch
 from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace
 
 EXACT = {"arrivals": "smooth", "staleness_s": 0, "metric_noise": 0, "missing": 0, "restart_spread": 0}
@@ -255,9 +255,13 @@ def test_simulate_plays_whole_episodes():
         def decide(self, snapshot):
             return snapshot.parallelism
 
-    episodes = simulate(Static(), [chain(1.0)] * 2, [trace_of(100, 100)] * 2, seeds=[1, 2])
+    job, trace = chain(1.0), trace_of(100, 100)
+    episodes = simulate_batch(Static(), [job] * 2, [trace] * 2, seeds=[1, 2])
     assert [episode.seed for episode in episodes] == [1, 2]
     assert episodes[0].metrics()["rescales"] == 0
+    alone = simulate(job, trace, Static(), seed=2)
+    np.testing.assert_array_equal(alone.rewards, episodes[1].rewards)
+    assert alone.seed == 2 and alone.metrics() == episodes[1].metrics()
 
 
 def test_bad_input_is_refused_in_one_line():

@@ -9,7 +9,7 @@ from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.episode import Episode
 from trimtab.stream_autoscaling.job import Edge, Job, Vertex
 from trimtab.stream_autoscaling.policies import make_policy
-from trimtab.stream_autoscaling.simulator.simulator import simulate
+from trimtab.stream_autoscaling.simulator.simulator import simulate_batch
 from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace
 
 RULES = ("aws", "dhalion", "ds2", "flink", "hpa", "keda-lag:lag_threshold=1000")
@@ -35,7 +35,7 @@ def episodes() -> dict[str, list[Episode]]:
     policies = [make_policy(name) for name in RULES]
     deployment = Deployment(slots=24, interval_s=120)
     return {
-        policy.name: simulate(policy, [JOB, JOB], [trace, trace], deployment, seeds=[1, 2])
+        policy.name: simulate_batch(policy, [JOB, JOB], [trace, trace], deployment, seeds=[1, 2])
         for policy in policies
     }
 

@@ -136,7 +136,7 @@ def test_labels_are_what_the_teacher_does_and_lead_to_its_rewards() -> None:
         rewards.append(outcome.rewards[0])
         ended = bool(outcome.ended[0])
     trace = lane._shards[0]._span(jobs[0], 0, 0)
-    episode = simulate(make_policy(DESIGN.teacher), jobs, [trace], DEPLOYMENT, seeds=[0])[0]
+    episode = simulate(jobs[0], trace, make_policy(DESIGN.teacher), DEPLOYMENT, seed=0)
     assert len(rewards) == 120 and rewards == pytest.approx(episode.rewards, abs=1e-6)
     assert episode.rescaled.any()
 

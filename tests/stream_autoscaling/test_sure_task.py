@@ -102,7 +102,7 @@ def test_an_untrained_policy_scores_as_its_teacher_and_numpy_plays_what_jax_play
     settings, job = task.settings, task.jobs[0]
     trace = draw_trace(settings.trace, job, seed=TRAINING_SEEDS, part="validation")
     found = [
-        simulate(policy, [job], [trace], settings.deployment, seeds=[TRAINING_SEEDS])[0].rewards.mean()
+        simulate(job, trace, policy, settings.deployment, seed=TRAINING_SEEDS).rewards.mean()
         for policy in (make_policy(task.design.teacher), SurePolicy(bundle))
     ]
     scored = task.score(loud)
@@ -128,9 +128,8 @@ def test_training_leaves_a_bundle_that_plays(tmp_path) -> None:
     task = SureTask(settings, start=load_bundle(folder))
     trace = draw_trace(settings.trace, task.jobs[0], seed=1, part="test")
     trace = trace.between(trace.start_s, trace.start_s + 3600)
-    episode = simulate(
-        make_policy(str(tmp_path / "run")), task.jobs, [trace], settings.deployment, seeds=[1]
-    )[0]
+    policy = make_policy(str(tmp_path / "run"))
+    episode = simulate(task.jobs[0], trace, policy, settings.deployment, seed=1)
     assert np.isfinite(episode.rewards).all() and len(episode.rewards) == 30
     other = settings_of(network={**network, "hidden": 12})
     with pytest.raises(SettingsError, match=r"mine has another network \(hidden = 8\)"):

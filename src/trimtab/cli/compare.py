@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.cli.asking import USUAL_SUITE, SuiteFlags, check_names, tuned_values
-from trimtab.cli.simulate_pod import say_if_other_interval
 from trimtab.cli.targets import check_new_folder
 from trimtab.cli.terminal import (
     JsonFlag,
@@ -20,9 +19,11 @@ from trimtab.cli.terminal import (
     progress_bar,
     remark,
     say_if_compiling,
+    say_if_other_interval,
     split_policies,
     terminal_width,
 )
+from trimtab.cli.wings import SuiteName
 
 if TYPE_CHECKING:
     from trimtab.benchmark.compare import Comparison
@@ -31,7 +32,7 @@ __all__ = ["compare", "print_tables"]
 
 
 def compare(
-    suite: str,
+    suite: SuiteName,
     /,
     *,
     policies: str | None = None,
@@ -70,6 +71,7 @@ def compare(
     from trimtab.benchmark.compare import compare as run
     from trimtab.benchmark.pod_autoscaling.suites import ServiceSuite
     from trimtab.benchmark.results import answers, write_results
+    from trimtab.benchmark.stream_autoscaling.suites import AutoscalingSuite
     from trimtab.benchmark.tables import as_plain
     from trimtab.benchmark.tables import markdown as as_markdown
     from trimtab.core.run_folder import RunFolder
@@ -84,8 +86,8 @@ def compare(
     known = tuned_values(tuned)
     check_names(asked, known)
     folder = None if out is None else RunFolder.create(out, clock=now, settings=asked)
-    if isinstance(asked, ServiceSuite):
-        say_if_other_interval(asked.policies, asked.deployment)
+    if isinstance(asked, AutoscalingSuite | ServiceSuite):
+        say_if_other_interval(asked.wing, asked.policies, asked.deployment.interval_s)
     with nullcontext() if folder is None else folder.kept_with("results.json"):
         say_if_compiling(asked.wing, asked.policies)
         with progress_bar(f"comparing {len(asked.policies)} policies", quiet=json) as show:

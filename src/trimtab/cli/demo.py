@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from trimtab.cli.asking import SuiteFlags, check_names
 from trimtab.cli.targets import check_new_folder
@@ -19,6 +18,7 @@ from trimtab.cli.terminal import (
     remark,
     say_if_compiling,
 )
+from trimtab.cli.wings import WingName
 
 __all__ = ["demo"]
 
@@ -86,7 +86,7 @@ GROUNDS = {"dag": "workload", "stream": "job", "pod": "app", "gpu": "workload"}
 
 
 def demo(
-    wing: Literal["dag", "stream", "pod", "gpu"] = "dag",
+    wing: WingName = "dag",
     /,
     *,
     out: Path | None = None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import OF_WING, SHARED, USUAL_EPISODE, EpisodeFlags
 from trimtab.cli.explainers import Asked, Explainer, explainer_of
 from trimtab.cli.terminal import JsonFlag, now, print_json
+from trimtab.cli.wings import WingName, short_wing
 
 if TYPE_CHECKING:
     from trimtab.benchmark.suite import Scenario
@@ -26,7 +27,7 @@ def explain(
     *,
     decision: int,
     policy: str | None = None,
-    wing: Literal["dag", "stream", "pod", "gpu"] | None = None,
+    wing: WingName | None = None,
     episode: EpisodeFlags = USUAL_EPISODE,
     json: JsonFlag = False,
 ) -> None:
@@ -35,8 +36,8 @@ def explain(
     Parameters
     ----------
     run:
-        Run folder of `trimtab compare --out`, `trimtab train` or, of gpu, `trimtab simulate --out`; without
-        one, an episode as in `simulate`.
+        Run folder of `trimtab compare --out`, `trimtab train` or, of pod and gpu, `trimtab simulate
+        --out`; without one, an episode as in `simulate`.
         Only --seed and, of dag, --load, of stream, --job or, of pod, --app (unseen services: --trace) choose
         among its episodes (default: the one in its pictures).
     decision:
@@ -90,14 +91,9 @@ def _wing_of_policy(policy: str, possible: Sequence[str]) -> str | None:
         if book.prefix + book.short_name(policy.partition(":")[0]) in book:
             return wing
     try:
-        return _short(load_bundle(DAG.find_bundle(policy)).wing)
+        return short_wing(load_bundle(DAG.find_bundle(policy)).wing)
     except BundleError:
         return None  # no such policy, which making it will say
-
-
-def _short(package: str) -> str:
-    """``stream`` for ``stream_autoscaling``."""
-    return package.partition("_")[0]
 
 
 def _asked_by_flags(explainer: Explainer, policy: str | None, episode: EpisodeFlags) -> Asked:
@@ -145,28 +141,28 @@ def _opened(run: Path) -> _Run:
     places = refuse_changed_files(folder)
     if (run / "results.json").is_file():
         results = folder.read_json("results.json")
+        _refuse_from_elsewhere(run, places)
         if "suite" not in results:
             return _simulated(run, results)
-        _refuse_from_elsewhere(run, places)
         kind = SUITES.load(results["suite"])
         suite = load_settings(kind, run / "settings.toml")
         tables = {found["name"]: found["policies"] for found in results["scenarios"]}
         return _Run(run, kind.wing.name, suite, tables)
     if (run / "bundle").is_dir():
         bundle = load_bundle(run / "bundle")
-        return _Run(run, _short(bundle.wing), trained=with_names(bundle.manifest["trained"], places))
+        return _Run(run, short_wing(bundle.wing), trained=with_names(bundle.manifest["trained"], places))
     raise TrimtabError(f"{run}: holds neither a comparison nor a trained policy; give --policy instead")
 
 
 def _refuse_from_elsewhere(run: Path, places: Mapping[str, str]) -> None:
-    """Rows of a comparison go by the names of its files, which must mean the same from here."""
+    """Episodes and rows of tables go by the names of files, which must mean the same from here."""
     from trimtab.core.errors import TrimtabError
 
     for name, place in places.items():
         if place != name:
             raise TrimtabError(
                 f"{run}: its file {name} is not here but at {place}; explain it from the folder where "
-                "`trimtab compare` was run"
+                "`trimtab` was run"
             )
 
 

@@ -141,12 +141,14 @@ def _at_decision(asked: Asked, decision: int) -> tuple[Simulator, int | None]:
     from trimtab.core.errors import TrimtabError
     from trimtab.gpu_scheduling.problem import WAIT
     from trimtab.gpu_scheduling.simulator.simulator import Simulator
+    from trimtab.gpu_scheduling.simulator.tables import refuse_misfits
 
     if not asked.suite.admits(asked.policy):
         raise TrimtabError(
             f"policy {asked.policy.name!r} needs durations, and this cluster tells none; "
             "use --information predicted or oracle, or another policy"
         )
+    refuse_misfits(asked.drawn, asked.suite.cluster)
     _say_if_compiling()
     simulator = Simulator(asked.suite.cluster)
     snapshot = simulator.reset(asked.drawn, asked.seed)

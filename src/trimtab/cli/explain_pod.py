@@ -11,14 +11,8 @@ import numpy as np
 
 from trimtab.cli.episode import EpisodeFlags
 from trimtab.cli.explain_pod_text import print_pod_decision
-from trimtab.cli.explainers import Asked, Explainer
-from trimtab.cli.simulate_pod import (
-    USUAL_APPLICATION,
-    USUAL_TRACE,
-    deployment_of,
-    hours_of,
-    start_factor_of,
-)
+from trimtab.cli.explainers import Asked, Explainer, refuse_beyond
+from trimtab.cli.simulate_pod import suite_of_flags
 from trimtab.cli.terminal import say_if_compiling
 
 if TYPE_CHECKING:
@@ -48,20 +42,15 @@ DAY_S = 86_400
 # --- which episode ---------------------------------------------------------------------------------
 
 
-def _suite_of_flags(episode: EpisodeFlags) -> ServicesSuite:
+def _suite_of_simulation(run: Path, results: Mapping[str, Any]) -> ServicesSuite:
+    """The episode of a run of `simulate pod --out`."""
     from trimtab.benchmark.pod_autoscaling.suites import ServicesSuite
+    from trimtab.core.errors import TrimtabError
     from trimtab.core.settings import load_settings
 
-    plain = {
-        "applications": [episode.app or USUAL_APPLICATION],
-        "traces": [episode.trace or USUAL_TRACE],
-        "hours": hours_of(episode),
-        "mean_cores": episode.mean_cores,
-        "mean_rate": episode.mean_rate,
-        "start_factor": start_factor_of(episode),
-        "deployment": deployment_of(episode).model_dump(mode="json"),
-    }
-    return load_settings(ServicesSuite, None, plain)
+    if results["guard"] is not None:
+        raise TrimtabError(f"{run}: played behind a guard, which `explain` has not; simulate without --guard")
+    return load_settings(ServicesSuite, run / "settings.toml")
 
 
 def _suite_of_training(trained: Mapping[str, Any]) -> ServiceSuite:
@@ -127,9 +116,11 @@ def _played(asked: Asked, decision: int) -> dict[str, Any]:
     """Play up to a decision; then everybody who is asked goes on alone, from there."""
     from trimtab.pod_autoscaling.aware.explaining import explain, opinion_of
     from trimtab.pod_autoscaling.aware.policy import LearnedPolicy
-    from trimtab.pod_autoscaling.simulator.simulator import Simulator
+    from trimtab.pod_autoscaling.simulator.simulator import Simulator, refuse_unplayable
 
     application, trace = asked.drawn
+    refuse_unplayable(application, trace, asked.suite.deployment)
+    refuse_beyond(decision, trace.length_s, asked.suite.deployment.interval_s)
     say_if_compiling(asked.suite.wing, ["static"])
     simulator = Simulator([application], asked.suite.deployment)
     simulator.reset([trace], [asked.seed], sizes=_first_size(asked))
@@ -214,17 +205,11 @@ class _Player:
 
 def _play(simulator: Simulator, player: _Player, watching: Sequence[_Player], decision: int) -> None:
     """Rules remember, so all who are asked watch from the beginning."""
-    from trimtab.core.errors import TrimtabError
-
-    for made in range(1, decision):
+    for _ in range(1, decision):
         snapshot = simulator.snapshot()
         for one in watching:
             one.decide(snapshot)
-        _, _, ended = simulator.step(player.decide(snapshot))
-        if ended.all():
-            raise TrimtabError(
-                f"--decision {decision}: the episode has {made} decisions; give a smaller number"
-            )
+        simulator.step(player.decide(snapshot))
 
 
 def _intervals(minutes: float, interval_s: float) -> int:
@@ -324,10 +309,11 @@ POD_EXPLAINER = Explainer(
     wing="pod",
     choosing=("app", "trace", "seed"),
     rules=RULES,
-    suite_of_flags=_suite_of_flags,
+    suite_of_flags=suite_of_flags,
     suite_of_training=_suite_of_training,
     as_simulated=_as_simulated,
     scenario=_scenario,
     content=_played,
     show=print_pod_decision,
+    suite_of_simulation=_suite_of_simulation,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import EpisodeFlags
 from trimtab.cli.explain_stream_text import print_stream_decision
-from trimtab.cli.explainers import Asked, Explainer
+from trimtab.cli.explainers import Asked, Explainer, refuse_beyond
 from trimtab.cli.simulate_stream import USUAL_JOB
 from trimtab.cli.terminal import say_if_compiling
 
@@ -84,6 +84,7 @@ def _played(asked: Asked, decision: int) -> dict[str, Any]:
     from trimtab.stream_autoscaling.sure.policy import SureDecider, SurePolicy
 
     job, trace = asked.drawn
+    refuse_beyond(decision, trace.length_s, asked.suite.deployment.interval_s)
     say_if_compiling(asked.suite.wing, ["static"])
     simulator = StreamSimulator([job], [trace], asked.suite.deployment, seeds=[asked.seed])
     decider = _begun(asked.policy, simulator)
@@ -150,16 +151,11 @@ class _Watching:
 
 
 def _play(simulator: StreamSimulator, decider: Decider, watching: Sequence[_Watching], decision: int) -> None:
-    from trimtab.core.errors import TrimtabError
-
-    for made in range(1, decision):
+    for _ in range(1, decision):
         snapshot = simulator.snapshot()
         for one in watching:
             one.decide(snapshot)
-        if simulator.step(decider.decide(snapshot)).ended.all():
-            raise TrimtabError(
-                f"--decision {decision}: the episode has {made} decisions; give a smaller number"
-            )
+        simulator.step(decider.decide(snapshot))
 
 
 # --- what is said -----------------------------------------------------------------

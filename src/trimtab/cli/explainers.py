@@ -12,7 +12,7 @@ from trimtab.cli.episode import EpisodeFlags
 if TYPE_CHECKING:
     from trimtab.benchmark.suite import Scenario
 
-__all__ = ["Asked", "Explainer", "explainer_of", "is_no_rule"]
+__all__ = ["Asked", "Explainer", "explainer_of", "is_no_rule", "refuse_beyond"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,15 @@ class Explainer:
     """Whether a policy was learned; of a run, the best of those is asked."""
     suite_of_simulation: Callable[[Path, Mapping[str, Any]], Any] | None = None
     """A suite of the one episode of a run of `simulate --out`; None: such runs cannot be played again."""
+
+
+def refuse_beyond(decision: int, length_s: float, interval_s: float) -> None:
+    """Refuse a decision that comes after the last interval of a trace."""
+    from trimtab.core.errors import TrimtabError
+
+    made = int(length_s // interval_s)
+    if decision > made:
+        raise TrimtabError(f"--decision {decision}: the episode has {made} decisions; give a smaller number")
 
 
 def explainer_of(wing: str) -> Explainer:

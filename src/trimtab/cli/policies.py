@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from trimtab.cli.terminal import JsonFlag, print_json, table_of
+from trimtab.cli.wings import WingName
 
 __all__ = ["policies"]
 
 
-def policies(
-    wing: Literal["dag", "stream", "pod", "gpu"] | None = None, /, *, json: JsonFlag = False
-) -> None:
+def policies(wing: WingName | None = None, /, *, json: JsonFlag = False) -> None:
     """List the policies with their settings and usual values.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trimtab.cli.episode import USUAL_EPISODE, EpisodeFlags
 from trimtab.cli.targets import check_file
 from trimtab.cli.terminal import JsonFlag, command_line, print_json, say_if_compiling, table_of
+from trimtab.cli.wings import WingName
 
 if TYPE_CHECKING:
     from trimtab.dag_scheduling.cluster import Cluster
@@ -20,7 +21,7 @@ PICTURES = (".png", ".svg", ".html")
 
 
 def simulate(
-    wing: Literal["dag", "stream", "pod", "gpu"],
+    wing: WingName,
     /,
     *,
     policy: str,

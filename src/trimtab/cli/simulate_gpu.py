@@ -33,7 +33,8 @@ def simulate_gpu(
     from trimtab.benchmark.gpu_scheduling.wing import GPU
     from trimtab.core.run_folder import RunFolder
     from trimtab.gpu_scheduling.policies import make_policy
-    from trimtab.gpu_scheduling.simulator.simulator import simulate
+    from trimtab.gpu_scheduling.simulator.simulator import check_information, simulate
+    from trimtab.gpu_scheduling.simulator.tables import refuse_misfits
     from trimtab.gpu_scheduling.workload.clusters import capacity_gpus
     from trimtab.gpu_scheduling.workload.presets import draw_workload
 
@@ -42,6 +43,8 @@ def simulate_gpu(
     cluster = cluster_of(flags)
     asked = workload_of(flags, cluster)
     jobs = draw_workload(asked, gpus=capacity_gpus(cluster), seed=seed)
+    refuse_misfits(jobs, cluster)
+    check_information(made, cluster)
     say_if_compiling(GPU, [policy])
     recorded = draw is not None or out is not None
     episode = simulate(jobs, made, cluster, seed=seed, record_runs=recorded)

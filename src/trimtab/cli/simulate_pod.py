@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import EpisodeFlags
 from trimtab.cli.fit_profile import full_pod_told
 from trimtab.cli.targets import check_new_folder
-from trimtab.cli.terminal import command_line, now, print_json, remark, say_if_compiling, table_of
+from trimtab.cli.terminal import (
+    command_line,
+    now,
+    print_json,
+    remark,
+    say_if_compiling,
+    say_if_other_interval,
+    table_of,
+)
 
 if TYPE_CHECKING:
+    from trimtab.benchmark.pod_autoscaling.suites import ServicesSuite
     from trimtab.pod_autoscaling.application import Application
     from trimtab.pod_autoscaling.deployment import Deployment
     from trimtab.pod_autoscaling.episode import Episode
@@ -21,7 +31,7 @@ if TYPE_CHECKING:
     from trimtab.pod_autoscaling.problem import PodPolicy
     from trimtab.pod_autoscaling.workload.presets import TraceSettings
 
-__all__ = ["deployment_of", "hours_of", "say_if_other_interval", "simulate_pod", "start_factor_of"]
+__all__ = ["simulate_pod", "suite_of_flags"]
 
 USUAL_APPLICATION = "textbook"
 USUAL_TRACE = "diurnal"
@@ -45,21 +55,25 @@ def simulate_pod(
     from trimtab.benchmark.pod_autoscaling.wing import POD, arriving_told
     from trimtab.core.run_folder import RunFolder
     from trimtab.pod_autoscaling.policies import make_policy
+    from trimtab.pod_autoscaling.simulator.simulator import refuse_unplayable, simulate_batch
     from trimtab.pod_autoscaling.workload.applications import make_application
-    from trimtab.pod_autoscaling.workload.presets import mean_rate_of
+    from trimtab.pod_autoscaling.workload.presets import draw_trace, mean_rate_of
 
     check_new_folder(out)
     made: PodPolicy = make_policy(policy)
     application, seed = make_application(flags.app or USUAL_APPLICATION), flags.number()
     watching = _guarded(made, guard, beside, seed)
-    deployment, arriving = deployment_of(flags), _arriving(flags)
-    say_if_other_interval([policy], deployment)
+    deployment, arriving = _deployment_of(flags), _arriving(flags)
+    trace = draw_trace(arriving, application, seed=seed)
+    refuse_unplayable(application, trace, deployment)
+    say_if_other_interval(POD, [policy], deployment.interval_s)
     say_if_compiling(POD, [policy])
-    acting = made if watching is None else watching
-    episode = _played(acting, application, arriving, deployment, seed, start_factor_of(flags))
+    acting, sizes = watching or made, _first_sizes(application, arriving, deployment, _start_factor_of(flags))
+    (episode,) = simulate_batch(acting, [application], [trace], deployment, seeds=[seed], sizes=sizes)
     if not episode.arrived.any():
         remark(f"nothing arrives in the first {arriving.hours:g} h of {arriving.name}; raise --hours")
     content = {
+        "wing": POD.name,
         "policy": episode.policy,
         "seed": seed,
         "application": application.model_dump(mode="json"),
@@ -79,11 +93,14 @@ def simulate_pod(
     if draw is not None:
         _draw(episode, watching, draw, arriving.name)
     if out is not None:
-        folder = RunFolder.create(out, clock=now)
+        suite = suite_of_flags(flags).model_copy(update={"policies": (policy,)})
+        folder = RunFolder.create(out, clock=now, settings=suite)
         folder.write_json("results.json", content)
         for name in PICTURES:
             _draw(episode, watching, folder.path / name, arriving.name)
-        remark(f"results in {folder.path}")
+        explain = shlex.join(["trimtab", "explain", str(out), "--decision", "N"])
+        told = "" if watching else f"; `{explain}` takes a decision apart"
+        remark(f"results in {folder.path}{told}")
     if json:
         print_json(content)
         return
@@ -92,24 +109,24 @@ def simulate_pod(
         print(f"\n{episode.kills.sum():.0f} pods ran out of memory; {full_pod_told(application)}")
 
 
-def say_if_other_interval(policies: Sequence[str], deployment: Deployment) -> None:
-    """Tell of trained policies that practised deciding more or less often."""
-    from trimtab.pod_autoscaling.aware.policy import AwarePolicy
-    from trimtab.pod_autoscaling.policies import make_policy
+def suite_of_flags(flags: EpisodeFlags) -> ServicesSuite:
+    """A suite of the one episode."""
+    from trimtab.benchmark.pod_autoscaling.suites import ServicesSuite
+    from trimtab.core.settings import load_settings
 
-    now_s = deployment.interval_s
-    for name in policies:
-        made = make_policy(name.removesuffix(":tuned"))
-        trained = made.bundle.manifest["trained"] if isinstance(made, AwarePolicy) else {}
-        then_s = trained.get("deployment", {}).get("interval_s", now_s)
-        if then_s != now_s:
-            remark(
-                f"{name}: trained to decide every {then_s} s, not every {now_s} s; it may do worse than one "
-                f"trained with --set deployment.interval_s={now_s}"
-            )
+    plain = {
+        "applications": [flags.app or USUAL_APPLICATION],
+        "traces": [flags.trace or USUAL_TRACE],
+        "hours": _hours_of(flags),
+        "mean_cores": flags.mean_cores,
+        "mean_rate": flags.mean_rate,
+        "start_factor": _start_factor_of(flags),
+        "deployment": _deployment_of(flags).model_dump(mode="json"),
+    }
+    return load_settings(ServicesSuite, None, plain)
 
 
-def deployment_of(flags: EpisodeFlags) -> Deployment:
+def _deployment_of(flags: EpisodeFlags) -> Deployment:
     """Flags over the file over that of the suites."""
     from trimtab.benchmark.pod_autoscaling.suites import USUAL_DEPLOYMENT
     from trimtab.core.settings import load_settings
@@ -121,7 +138,7 @@ def deployment_of(flags: EpisodeFlags) -> Deployment:
     return load_settings(Deployment, flags.settings, {**beneath, "interval_s": flags.interval_s})
 
 
-def start_factor_of(flags: EpisodeFlags) -> float:
+def _start_factor_of(flags: EpisodeFlags) -> float:
     """Pods for twice the mean need at the beginning; 0 where the file itself says how a service begins."""
     from trimtab.benchmark.pod_autoscaling.suites import USUAL_START
 
@@ -138,7 +155,7 @@ def _named_in_file(flags: EpisodeFlags) -> Set[str]:
     return load_settings(Anything, flags.settings).model_fields_set
 
 
-def hours_of(flags: EpisodeFlags) -> float:
+def _hours_of(flags: EpisodeFlags) -> float:
     """An hour, or all of a shorter trace file."""
     from trimtab.pod_autoscaling.workload.presets import find_trace
     from trimtab.rates.traces import RateTrace
@@ -151,27 +168,17 @@ def hours_of(flags: EpisodeFlags) -> float:
 def _arriving(flags: EpisodeFlags) -> TraceSettings:
     from trimtab.benchmark.pod_autoscaling.suites import arriving
 
-    trace, hours = flags.trace or USUAL_TRACE, hours_of(flags)
+    trace, hours = flags.trace or USUAL_TRACE, _hours_of(flags)
     return arriving(trace, hours=hours, mean_cores=flags.mean_cores, mean_rate=flags.mean_rate)
 
 
-def _played(
-    policy: PodPolicy,
-    application: Application,
-    arriving: TraceSettings,
-    deployment: Deployment,
-    seed: int,
-    start_factor: float,
-) -> Episode:
-    """One episode, begun with pods for so many times the mean need; 0: as the deployment says."""
+def _first_sizes(
+    application: Application, arriving: TraceSettings, deployment: Deployment, factor: float
+) -> Any:
+    """Pods for so many times the mean need; 0: as the deployment says."""
     from trimtab.benchmark.pod_autoscaling.suites import first_size
-    from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
-    from trimtab.pod_autoscaling.workload.presets import draw_trace
 
-    trace = draw_trace(arriving, application, seed=seed)
-    sizes = first_size(application, arriving, deployment, factor=start_factor)[None] if start_factor else None
-    (episode,) = simulate_batch(policy, [application], [trace], deployment, seeds=[seed], sizes=sizes)
-    return episode
+    return first_size(application, arriving, deployment, factor=factor)[None] if factor else None
 
 
 def _guarded(policy: PodPolicy, mode: str | None, beside: str | None, seed: int) -> GuardedPolicy | None:

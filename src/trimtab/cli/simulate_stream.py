@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.episode import EpisodeFlags
-from trimtab.cli.terminal import command_line, print_json, say_if_compiling, table_of
+from trimtab.cli.terminal import (
+    command_line,
+    print_json,
+    say_if_compiling,
+    say_if_other_interval,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from trimtab.stream_autoscaling.episode import Episode
@@ -30,8 +36,9 @@ def simulate_stream(policy: str, flags: EpisodeFlags, draw: Path | None, *, json
     job = make_job(USUAL_JOB if flags.job is None else flags.job, seed=seed)
     deployment, arriving = flags.deployment(), flags.arriving()
     trace = draw_trace(arriving, job, seed=seed)
+    say_if_other_interval(STREAM, [policy], deployment.interval_s)
     say_if_compiling(STREAM, [policy])
-    (episode,) = simulate(made, [job], [trace], deployment, seeds=[seed])
+    episode = simulate(job, trace, made, deployment, seed=seed)
     if draw is not None:
         _draw(episode, draw, arriving.name)
     if json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -31,6 +32,7 @@ __all__ = [
     "refuse_said_twice",
     "remark",
     "say_if_compiling",
+    "say_if_other_interval",
     "split_policies",
     "table_of",
     "terminal_width",
@@ -81,10 +83,14 @@ def command_line() -> str:
 def split_policies(text: str) -> list[str]:
     """Split ``a,b:x=1,y=2,c`` into policies: a part with ``=`` goes on with the last that has settings.
 
+    Tuned rules may be named as tables do.
+
     >>> split_policies("fair,capped-srpt:kappa=0.2,power=0.5,fifo")
     ['fair', 'capped-srpt:kappa=0.2,power=0.5', 'fifo']
     >>> split_policies("fair,runs/rate=0.1")
     ['fair', 'runs/rate=0.1']
+    >>> split_policies("fair,capped-srpt (tuned)")
+    ['fair', 'capped-srpt:tuned']
     """
     names: list[str] = []
     for part in text.split(","):
@@ -92,7 +98,7 @@ def split_policies(text: str) -> list[str]:
             names[-1] += f",{part}"
         elif part.strip():
             names.append(part.strip())
-    return names
+    return [re.sub(r" \(tuned\)$", ":tuned", name) for name in names]
 
 
 def change_of(word: str) -> tuple[str, Any]:
@@ -129,6 +135,19 @@ def say_if_compiling(wing: Wing, policies: Sequence[str]) -> None:
     """Prepare whoever waits for the first run."""
     if wing.uncompiled([wing.make_policy(name.removesuffix(":tuned")) for name in policies]):
         remark("compiling the engine and the rules; this happens once and takes about a minute")
+
+
+def say_if_other_interval(wing: Wing, policies: Sequence[str], now_s: int) -> None:
+    """Tell of trained autoscalers that practised deciding more or less often."""
+    for name in policies:
+        bundle = getattr(wing.make_policy(name.removesuffix(":tuned")), "bundle", None)
+        trained = {} if bundle is None else bundle.manifest["trained"]
+        then_s = trained.get("deployment", {}).get("interval_s", now_s)
+        if then_s != now_s:
+            remark(
+                f"{name}: trained to decide every {then_s} s, not every {now_s} s; it may do worse than one "
+                f"trained with --set deployment.interval_s={now_s}"
+            )
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -24,6 +24,7 @@ from trimtab.cli.terminal import (
     remark,
     table_of,
 )
+from trimtab.cli.wings import WingName
 
 if TYPE_CHECKING:
     from trimtab.cli.trainers import Families, Trainer
@@ -34,16 +35,7 @@ __all__ = ["train"]
 
 
 def train(
-    wing: Literal[
-        "dag",
-        "dag_scheduling",
-        "stream",
-        "stream_autoscaling",
-        "pod",
-        "pod_autoscaling",
-        "gpu",
-        "gpu_scheduling",
-    ] = "dag",
+    wing: WingName = "dag",
     /,
     *,
     preset: str | None = None,

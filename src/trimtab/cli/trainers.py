@@ -111,7 +111,7 @@ def presets_of(wing: str) -> Families:
     """The presets of a wing, to be listed."""
     from trimtab.core.settings import Presets, Settings
 
-    package, folders = PRESET_FOLDERS[wing.partition("_")[0]]
+    package, folders = PRESET_FOLDERS[wing]
     return Families(tuple(Presets(package, Settings, folder) for folder in folders))
 
 
@@ -120,15 +120,15 @@ def trainer_of(wing: str, *, preset: str | None = None, resume: Path | None = No
 
     Where a wing has several, `preset` (a name or a file) or the run to `resume` says which is meant.
     """
-    if wing.startswith("gpu"):
+    if wing == "gpu":
         from trimtab.cli.train_gpu import gpu_trainer
 
         return gpu_trainer(preset, resume)
-    if wing.startswith("dag"):
+    if wing == "dag":
         from trimtab.cli.train_dag import dag_trainer
 
         return dag_trainer(preset, resume)
-    if wing.startswith("stream"):
+    if wing == "stream":
         from trimtab.cli.train_stream import stream_trainer
 
         return stream_trainer(preset, resume)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from trimtab.cli.asking import USUAL_SUITE, SuiteFlags
 from trimtab.cli.targets import check_file
@@ -19,6 +19,7 @@ from trimtab.cli.terminal import (
     split_policies,
     table_of,
 )
+from trimtab.cli.wings import SuiteName, WingName
 
 if TYPE_CHECKING:
     from trimtab.benchmark.suite import Suite
@@ -30,10 +31,10 @@ USUAL = {"dag": "dag/batch", "stream": "stream/jobs", "pod": "pod/services", "gp
 
 
 def tune(
-    wing: Literal["dag", "stream", "pod", "gpu"],
+    wing: WingName,
     /,
     *,
-    suite: str | None = None,
+    suite: SuiteName | None = None,
     policies: str | None = None,
     training_seeds: int | None = None,
     changes: SuiteFlags = USUAL_SUITE,

@@ -6,7 +6,7 @@ pydantic and polars:
 >>> from trimtab.stream_autoscaling import TraceSettings, draw_trace, make_job, make_policy, simulate
 >>> job = make_job("linear:3")
 >>> trace = draw_trace(TraceSettings(name="sine"), job, seed=0)
->>> (episode,) = simulate(make_policy("ds2"), [job], [trace], seeds=[0])
+>>> episode = simulate(job, trace, make_policy("ds2"), seed=0)
 >>> len(episode.rewards)
 1440
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trimtab.stream_autoscaling.job import Edge, Job, Vertex, load_job, save_job
     from trimtab.stream_autoscaling.policies import POLICIES, make_policy
     from trimtab.stream_autoscaling.problem import Decider, Graph, Samples, Snapshot, StreamPolicy, allowed
-    from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator, simulate
+    from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator, simulate, simulate_batch
     from trimtab.stream_autoscaling.workload.jobs import JOBS, make_job
     from trimtab.stream_autoscaling.workload.presets import TRACES, TraceSettings, draw_trace
     from trimtab.stream_autoscaling.workload.traces import RateTrace, load_trace, save_trace
@@ -33,7 +33,7 @@ _HOMES = {
     "job": ("Edge", "Job", "Vertex", "load_job", "save_job"),
     "policies": ("POLICIES", "make_policy"),
     "problem": ("Decider", "Graph", "Samples", "Snapshot", "StreamPolicy", "allowed"),
-    "simulator.simulator": ("StreamSimulator", "simulate"),
+    "simulator.simulator": ("StreamSimulator", "simulate", "simulate_batch"),
     "workload.jobs": ("JOBS", "make_job"),
     "workload.presets": ("TRACES", "TraceSettings", "draw_trace"),
     "workload.traces": ("RateTrace", "load_trace", "save_trace"),
@@ -68,6 +68,7 @@ __all__ = [
     "save_job",
     "save_trace",
     "simulate",
+    "simulate_batch",
 ]
 
 

@@ -24,7 +24,7 @@ from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.episode import Episode
 from trimtab.pod_autoscaling.simulator.drawn import Drawn
-from trimtab.pod_autoscaling.simulator.simulator import refuse_too_large, simulate_batch
+from trimtab.pod_autoscaling.simulator.simulator import refuse_unplayable, simulate_batch
 from trimtab.pod_autoscaling.workload.applications import application_names, make_application
 from trimtab.pod_autoscaling.workload.presets import (
     Part,
@@ -217,7 +217,7 @@ class ServiceSuite(Suite):
             # So many seeds in a row have every trace among them.
             for turn in range(len(scenario.workload.traces)):
                 for seed in (turn, FIRST_TEST_SEED + turn):
-                    refuse_too_large(self.draw(scenario, seed)[0], self.deployment)
+                    refuse_unplayable(*self.draw(scenario, seed), self.deployment)
 
     def notes(self) -> list[str]:
         """Which trace files are too short to give every seed hours of its own."""

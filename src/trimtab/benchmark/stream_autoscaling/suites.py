@@ -20,7 +20,7 @@ from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.episode import Episode
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import POLICIES, PREFIX
-from trimtab.stream_autoscaling.simulator.simulator import simulate
+from trimtab.stream_autoscaling.simulator.simulator import simulate_batch
 from trimtab.stream_autoscaling.workload.jobs import FROZEN, make_job
 from trimtab.stream_autoscaling.workload.presets import (
     TraceSettings,
@@ -94,7 +94,7 @@ class AutoscalingSuite(Suite):
         """Whole episodes, by policy and seed; they always hold what pictures need."""
         drawn = [self.draw(scenario, seed) for seed in seeds]
         jobs, traces = [job for job, _ in drawn], [trace for _, trace in drawn]
-        return [simulate(policy, jobs, traces, self.deployment, seeds=seeds) for policy in policies]
+        return [simulate_batch(policy, jobs, traces, self.deployment, seeds=seeds) for policy in policies]
 
     def check(self) -> None:
         """Refuse unknown jobs and traces, and traces too short to be split."""

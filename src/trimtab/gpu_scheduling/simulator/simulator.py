@@ -56,7 +56,7 @@ from trimtab.gpu_scheduling.simulator.state import (
 from trimtab.gpu_scheduling.simulator.tables import Tables, alone_ms, make_tables, nominal_speeds
 from trimtab.gpu_scheduling.workload import Workload
 
-__all__ = ["NeverEnds", "Simulator", "is_compiled", "simulate"]
+__all__ = ["NeverEnds", "Simulator", "check_information", "is_compiled", "simulate"]
 
 FIRST_SLOTS = 64
 """Jobs a new window has room for; it doubles whenever more are in the system at once."""
@@ -211,7 +211,7 @@ class Simulator:
 
     def play(self, rule: Rule) -> None:
         """Let a rule answer all questions that are left, inside compiled code."""
-        _check_information(rule, self.cluster)
+        check_information(rule, self.cluster)
         function = _player(rule.order, rule.placement, rule.discipline)
         # A rule whose answer time alone cannot change need not be asked again before something happens.
         self._running_state.scalar[HEARTBEAT] = self.tables.heartbeat_ms if rule.timed else NEVER
@@ -306,7 +306,7 @@ def simulate(
     if isinstance(policy, Rule):
         simulator.play(policy)
     else:
-        _check_information(policy, cluster)
+        check_information(policy, cluster)
         if not getattr(policy, "timed", True):
             simulator.ask_when_something_happens()
         simulator.play_in_python(policy.decide)
@@ -337,7 +337,8 @@ def _long_enough_ms(workload: Workload, cluster: Cluster) -> int:
     return int(min(workload.arrival_ms[-1] + at_work_ms + pauses_ms, float(NEVER)))
 
 
-def _check_information(policy: Any, cluster: Cluster) -> None:
+def check_information(policy: Any, cluster: Cluster) -> None:
+    """Refuse a policy that needs to know how long jobs take, where nobody does."""
     if getattr(policy, "needs_durations", False) and cluster.information == "none":
         raise TrimtabError(
             f"policy {policy.name!r} needs durations, and this cluster tells none; "

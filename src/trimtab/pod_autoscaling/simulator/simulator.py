@@ -34,7 +34,7 @@ from trimtab.pod_autoscaling.simulator.state import State, new_state
 from trimtab.pod_autoscaling.simulator.stepping import begin_run, step_many
 from trimtab.pod_autoscaling.simulator.tables import Trace, lay_out, rates_of, trace_of
 
-__all__ = ["Foreknowing", "Simulator", "compile_engine", "refuse_too_large", "services_of", "simulate"]
+__all__ = ["Foreknowing", "Simulator", "compile_engine", "refuse_unplayable", "services_of", "simulate"]
 __all__ += ["simulate_batch"]
 
 _FIRST_SLOTS = 512
@@ -331,13 +331,7 @@ class Simulator:
 
     def _begin(self, row: int, trace: Trace, drift: Drift, size: Floats | None) -> None:
         deployment, application = self.deployment, self.applications[row]
-        length_s = len(trace.rates) * trace.step_s
-        if length_s < deployment.interval_s:
-            raise WorkloadError(
-                f"environment {row}: the trace covers {length_s:g} s, less than one interval of "
-                f"{deployment.interval_s} s; give a longer one"
-            )
-        refuse_too_large(application, deployment)
+        refuse_unplayable(application, trace, deployment, row)
         start = (deployment.start_replicas, deployment.start_cpu, deployment.start_memory_mib)
         one = Services._make(field[row : row + 1] for field in self.services)
         begin = nearest_allowed(one, np.array([start if size is None else size], np.float64))[0]
@@ -368,8 +362,14 @@ class Simulator:
             self._state = self._state._replace(drifts=drifts)
 
 
-def refuse_too_large(application: Application, deployment: Deployment) -> None:
-    """A pod that cannot hold one request in the largest size would be killed again and again."""
+def refuse_unplayable(application: Application, trace: Trace, deployment: Deployment, row: int = 0) -> None:
+    """Refuse less than one interval, and a pod that one request would kill even in the largest size."""
+    length_s = len(trace.rates) * trace.step_s
+    if length_s < deployment.interval_s:
+        raise WorkloadError(
+            f"environment {row}: the trace covers {length_s:g} s, less than one interval of "
+            f"{deployment.interval_s} s; give a longer one"
+        )
     needed_mib = application.memory_mib + application.memory_per_request_mib
     largest = "most_memory_mib"
     if deployment.nodes and deployment.node_memory_mib < deployment.most_memory_mib:
@@ -431,6 +431,7 @@ def simulate(
     trace: Trace | Floats,
     policy: PodPolicy,
     deployment: Deployment | None = None,
+    *,
     seed: int = 0,
 ) -> Episode:
     """Play one episode.

@@ -40,7 +40,7 @@ from trimtab.stream_autoscaling.simulator.tables import (
 )
 from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace
 
-__all__ = ["Foreknowing", "Outcome", "StreamSimulator", "compile_engine", "simulate"]
+__all__ = ["Foreknowing", "Outcome", "StreamSimulator", "compile_engine", "simulate", "simulate_batch"]
 
 
 class Outcome(NamedTuple):
@@ -350,7 +350,7 @@ def compile_engine() -> None:
     simulator.step(simulator.snapshot().parallelism)
 
 
-def simulate(
+def simulate_batch(
     policy: StreamPolicy,
     jobs: Sequence[Job],
     traces: Sequence[RateTrace],
@@ -369,3 +369,25 @@ def simulate(
     while not simulator.ended.all():
         simulator.step(decider.decide(simulator.snapshot()))
     return simulator.episodes(policy.name)
+
+
+def simulate(
+    job: Job, trace: RateTrace, policy: StreamPolicy, deployment: Deployment | None = None, *, seed: int = 0
+) -> Episode:
+    """Play one episode.
+
+    >>> class Static:
+    ...     name = "static"
+    ...
+    ...     def begin(self, graph):
+    ...         return self
+    ...
+    ...     def decide(self, snapshot):
+    ...         return snapshot.parallelism
+    >>> job = Job("toy", (Vertex(name="read", service_ms=1.0),), ())
+    >>> trace = RateTrace(np.full(60, 500.0), step_s=60, provenance=Provenance("an even hour"))
+    >>> episode = simulate(job, trace, Static(), seed=1)  # each record is in read for 1 ms
+    >>> episode.metrics()["rescales"], episode.metrics()["violation_share"]
+    (0.0, 0.0)
+    """
+    return simulate_batch(policy, [job], [trace], deployment, seeds=[seed])[0]

@@ -164,8 +164,9 @@ class CompactPolicy:
     'mine'
     """
 
-    def __init__(self, name: str, numbers: Floats) -> None:
+    def __init__(self, name: str, numbers: Floats, bundle: Bundle | None = None) -> None:
         self.name = name
+        self.bundle = bundle
         self.numbers = np.asarray(numbers, np.float64)
 
     def begin(self, graph: Graph) -> CompactDecider:
@@ -339,4 +340,4 @@ def compact_policy(bundle: Bundle) -> CompactPolicy:
     numbers = bundle.tensors.get("numbers")
     if numbers is None or numbers.shape != (SIZE,):
         raise BundleError(f"{bundle.name}: its numbers are not those of its facts; copy it again")
-    return CompactPolicy(bundle.name, numbers)
+    return CompactPolicy(bundle.name, numbers, bundle)

@@ -23,7 +23,7 @@ from trimtab.stream_autoscaling.heuristics.measures import refuse_short_history
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import Graph, Integers, Snapshot, StreamPolicy
-from trimtab.stream_autoscaling.simulator.simulator import simulate
+from trimtab.stream_autoscaling.simulator.simulator import simulate_batch
 from trimtab.stream_autoscaling.sure.actions import decode_action
 from trimtab.stream_autoscaling.sure.agent import sure_agent
 from trimtab.stream_autoscaling.sure.design import Design
@@ -317,7 +317,7 @@ class SureTask:
             days = [(job, first[id(job)] + day) for job in jobs for day in range(count)]
             traces = [draw_trace(s.trace, job, seed=seed, part="validation") for job, seed in days]
             each, seeds = [job for job, _ in days], [seed for _, seed in days]
-            played = simulate(policy, each, traces, s.deployment, seeds=seeds)
+            played = simulate_batch(policy, each, traces, s.deployment, seeds=seeds)
             for place, job in enumerate(jobs):
                 found[id(job)] = played[place * count : (place + 1) * count]
         return [episode for job in self.jobs for episode in found[id(job)]]
