@@ -32,14 +32,14 @@ from trimtab.dag_scheduling.policies import DagPolicy, make_policy
 SEEDS = 100
 
 
-def multi_resource_rows(policy: DagPolicy, network: DagPolicy) -> list[Row]:
+def multi_resource_rows(policy: DagPolicy, compact: DagPolicy) -> list[Row]:
     """Random memory demands on executors of four sizes; the paper's rivals, and every other rule.
 
-    The bar is that of the compact scheduler; the network is played beside it.
+    The bar is that of the network, which is better on training workloads than the compact scheduler beside it.
     """
     suite = MultiResourceSuite(seeds=SEEDS)
     rules = all_rules(suite) | tuned_rules(suite, names=("packed-srpt",))
-    measured = play_jct_s(suite, rules | {policy.name: policy, network.name: network})
+    measured = play_jct_s(suite, rules | {policy.name: policy, compact.name: compact})
     ours = measured[policy.name]
     rival = best_of(measured, of_kind(rules, "tetris", "graphene"))
     best = best_of(measured, list(rules))
@@ -47,8 +47,9 @@ def multi_resource_rows(policy: DagPolicy, network: DagPolicy) -> list[Row]:
         ratio_at_most("multi-resource: learned / best of Tetris and Graphene*", ours, measured[rival], 0.80),
         ratio_reported(f"multi-resource: learned / best rule ({best})", ours, measured[best]),
         ratio_reported(
-            "multi-resource: network / best of Tetris and Graphene*", measured[network.name], measured[rival]
+            "multi-resource: compact / best of Tetris and Graphene*", measured[compact.name], measured[rival]
         ),
+        ratio_reported("multi-resource: learned / compact", ours, measured[compact.name]),
         reported("multi-resource: learned, mean JCT (s)", mean_interval(ours, seed=0)),
         reported(f"multi-resource: {rival}, mean JCT (s)", mean_interval(measured[rival], seed=0)),
     ]
@@ -112,7 +113,7 @@ def main() -> None:
         "decima-multi", "decima-tpch-batch", "makespan-batch", "free-moving-batch", "learned-durations-batch"
     )
     rows = [
-        *multi_resource_rows(compact, p["decima-multi"]),
+        *multi_resource_rows(p["decima-multi"], compact),
         *objective_rows(p["decima-tpch-batch"], p["makespan-batch"]),
         *free_moving_rows(p["decima-tpch-batch"], p["free-moving-batch"]),
         *missing_duration_rows(p["learned-durations-batch"]),
