@@ -267,7 +267,7 @@ def test_stopping_says_how_to_go_on(
         ("stream_autoscaling.sure.training.train", ["stream", "--set", "lessons=0"], "sure"),
         pytest.param(
             "pod_autoscaling.aware.training.train_off_policy",
-            ["pod", "--set", "lessons=0"],
+            ["pod", "--set", "lessons=0", "--set", "logged_steps=1"],
             "aware",
             marks=pytest.mark.pods,
         ),

@@ -26,8 +26,6 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for path in [CHECKOUT / "README.md"] if path.exists()]
 DOCUMENTS += sorted((CHECKOUT / "docs").glob("**/*.md"))
 MODULES = [module.name for module in pkgutil.walk_packages(trimtab.__path__, "trimtab.")]
-# Here commands start as programs, every verb of every wing; those of other documents run in this process.
-WITH_PROGRAMS = ("README.md", "cli.md")
 # The script of the interpreter that runs the tests, whatever PATH says.
 SCRIPTS = Path(sys.executable).parent
 
@@ -67,10 +65,16 @@ def run_python(block: Block, document: Path, namespace: dict[str, Any]) -> None:
     exec(compile(source, str(document), "exec"), namespace)
 
 
+def starts_as_program(command: str, document: Path) -> bool:
+    """Every verb of every wing starts once; README.md has no `explain` and no dag, so cli.md starts those."""
+    missing = ("trimtab explain ", "trimtab simulate dag ", "trimtab compare dag/")
+    return document.name == "README.md" or (document.name == "cli.md" and command.startswith(missing))
+
+
 def run_command(command: str, block: Block, document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = shlex.split(command, comments=True)
     where = f"{document.name}, block at line {block.line}: {command}"
-    if document.name in WITH_PROGRAMS:
+    if starts_as_program(command, document):
         program = [str(SCRIPTS / words[0]), *words[1:]]
         done = subprocess.run(program, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{where}\n{done.stdout}\n{done.stderr}"
@@ -79,11 +83,16 @@ def run_command(command: str, block: Block, document: Path, monkeypatch: pytest.
         assert main(words[1:]) == 0, f"{where}; what it said is below"
 
 
-def marked(document: Path) -> Any:
-    """Keep documents that simulate services out of the run without compiling, where hours take minutes."""
+def commands_of(document: Path) -> list[str]:
+    """Find the commands that a document runs."""
     text = document.read_text(encoding="utf-8")
     run = [block for block in blocks(text) if block.language == "console" and not block.reason_not_run]
-    commands = [command for block in run for command in trimtab_commands(block.body)]
+    return [command for block in run for command in trimtab_commands(block.body)]
+
+
+def marked(document: Path) -> Any:
+    """Keep documents that simulate services out of the run without compiling, where hours take minutes."""
+    commands = commands_of(document)
     services = any("--app " in command or "simulate pod" in command for command in commands)
     return pytest.param(document, marks=[pytest.mark.pods] if services else [], id=document.name)
 
@@ -138,6 +147,19 @@ def test_only_trimtab_lines_are_commands() -> None:
     )
     commands = [shlex.split(command, comments=True) for command in trimtab_commands(body)]
     assert commands == [["trimtab", "demo", "--seed", "1"], ["trimtab", "compare", "dag/tiny"]]
+
+
+def test_every_verb_of_every_wing_starts_as_a_program() -> None:
+    started = [
+        command
+        for document in DOCUMENTS
+        for command in commands_of(document)
+        if starts_as_program(command, document)
+    ]
+    for verb in ("simulate", "compare"):
+        for wing in ("dag", "stream", "pod", "gpu"):
+            assert any(command.startswith(f"trimtab {verb} {wing}") for command in started), (verb, wing)
+    assert sum(command.startswith("trimtab explain ") for command in started) == 4
 
 
 def test_a_failing_block_fails_at_its_line_in_the_document() -> None:

@@ -77,16 +77,9 @@ def test_one_update_of_firm_moves_everything_as_it_should() -> None:
     learner, state = Learner(FIRM, shape), begun(FIRM, shape, np.random.default_rng(0))
     rows = np.random.default_rng(1).normal(size=(1, 64, layout.columns)).astype(np.float32)
     kept = jax.tree.map(np.array, state)
-    with jax.disable_jit():
-        after, sums = learner._updates(
-            state,
-            learner.nothing_measured(),
-            rows,
-            jax.random.PRNGKey(0),
-            WORTH,
-            jnp.array(True),
-            jnp.array(0),
-        )
+    after, sums = learner.update(
+        state, learner.nothing_measured(), rows, jax.random.PRNGKey(0), WORTH, jnp.array(True), jnp.array(0)
+    )
     assert {name: float(sums[name]) for name in ("updates", "actor_steps")} == {
         "updates": 1,
         "actor_steps": 1,

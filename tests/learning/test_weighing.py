@@ -29,29 +29,21 @@ def rows_of(gains: list[list[float]], offered: list[list[bool]]) -> Experience:
 def test_the_loss_is_minus_the_gain_expected_over_what_is_offered() -> None:
     agent = linear_agent(1, 3)
     parameters = agent.init(jax.random.PRNGKey(0))
-    log_probs = np.array(
-        [
-            float(
-                agent.judge(
-                    parameters, rows_of([[0.0] * 3], [[True] * 3]).observation, jnp.array([[arm]])
-                ).log_prob[0]
-            )
-            for arm in range(3)
-        ]
-    )
+    judge, seen = jax.jit(agent.judge), rows_of([[0.0] * 3], [[True] * 3]).observation
+    log_probs = np.array([float(judge(parameters, seen, jnp.array([[arm]])).log_prob[0]) for arm in range(3)])
     rows = rows_of(
         [[1.0, 5.0, -3.0], [0.0, 2.0, 100.0], [9.0, 9.0, 9.0]], [[True] * 3, [True, True, False], [False] * 3]
     )
     shares = np.exp(log_probs)
     pair = shares[:2] / shares[:2].sum()
     gain = (shares @ [1.0, 5.0, -3.0] + pair @ [0.0, 2.0]) / 2  # the third row was not looked at
-    loss, metrics = weighing_loss(agent, Weights(jnp.zeros(()), jnp.zeros(())))(parameters, rows)
+    loss, metrics = jax.jit(weighing_loss(agent, Weights(jnp.zeros(()), jnp.zeros(()))))(parameters, rows)
     assert float(metrics["gain"]) == pytest.approx(gain, rel=1e-5)
     assert float(loss) == pytest.approx(-gain, rel=1e-5)
     assert float(metrics["largest_gain"]) == pytest.approx((5.0 + 2.0) / 2)
     assert float(metrics["looked_at"]) == 2
     entropy = (-(shares * np.log(shares)).sum() - (pair * np.log(pair)).sum()) / 2
-    bent, _ = weighing_loss(agent, Weights(jnp.full((), 0.5), jnp.zeros(())))(parameters, rows)
+    bent, _ = jax.jit(weighing_loss(agent, Weights(jnp.full((), 0.5), jnp.zeros(()))))(parameters, rows)
     assert float(bent) == pytest.approx(-gain - 0.5 * entropy, rel=1e-5)
 
 
@@ -60,7 +52,7 @@ def test_rows_that_were_not_looked_at_have_no_gradient() -> None:
     parameters = agent.init(jax.random.PRNGKey(0))
     loss = weighing_loss(agent, Weights(jnp.full((), 0.1), jnp.zeros(())))
     rows = rows_of([[1e6, -1e6, 0.0]], [[False] * 3])
-    gradient = jax.grad(lambda tree: loss(tree, rows)[0])(parameters)
+    gradient = jax.jit(jax.grad(lambda tree: loss(tree, rows)[0]))(parameters)
     assert all(np.isfinite(leaf).all() and not np.asarray(leaf).any() for leaf in jax.tree.leaves(gradient))
 
 
@@ -68,7 +60,7 @@ def test_actions_of_several_parts_are_weighed_in_two_stages() -> None:
     """To hold, or to commit to one of two: the choice is between the two, however unlikely both are."""
     gate, choices = np.log([0.4, 0.6, 0.6]), np.log([1.0, 1e-6, 3e-6])
     first, offered = jnp.array([[0], [1], [1]]), jnp.ones((3, 1), bool)
-    log_prob = jnp.array(np.stack([gate, choices], axis=-1)[:, None])
-    assert np.exp(_joined(log_prob, first, offered))[:, 0] == pytest.approx([0.4, 0.15, 0.45], rel=1e-5)
+    log_prob, joined = jnp.array(np.stack([gate, choices], axis=-1)[:, None]), jax.jit(_joined)
+    assert np.exp(joined(log_prob, first, offered))[:, 0] == pytest.approx([0.4, 0.15, 0.45], rel=1e-5)
     only = offered.at[2].set(False)
-    assert np.exp(_joined(log_prob, first, only))[:2, 0] == pytest.approx([0.4, 0.6], rel=1e-5)
+    assert np.exp(joined(log_prob, first, only))[:2, 0] == pytest.approx([0.4, 0.6], rel=1e-5)

@@ -75,6 +75,7 @@ def test_the_same_seed_gives_the_same_lessons_and_whoever_acts_other_ones() -> N
     assert not np.array_equal(holding.observations["parallelism"], plain.observations["parallelism"])
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path) -> None:
     plain = {
         "jobs": ["linear:3"],
@@ -83,16 +84,17 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
         "rollouts": 1,
         "validation": 1,
         "lessons": 30,
-        "look_ahead_h": 0.1,
+        "look_ahead_h": 1.0,
         "weighed_share": 0.5,
-        "deployment": {"history": 30, "substep_ms": 6000},
+        "deployment": {"interval_s": 600, "history": 6, "substep_ms": 30_000},
         "network": {
             "history_encoder": "deepwave",
             "history": 6,
             "snapshots": 3,
             "hidden": 8,
-            "base_memory_s": 1740,
-            "base_recent_s": 1740,
+            "base_memory_s": 1800,
+            "base_recent_s": 1800,
+            "base_window_s": 1200,
         },
         "training": {
             "algorithm": "weighing",
@@ -142,6 +144,7 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
         run("half", lessons_rounds=2, lessons_from=str(kept))
 
 
-def test_a_course_without_anything_to_look_at_is_refused() -> None:
-    with pytest.raises(SettingsError, match="nothing to look at in 3,000 decisions of 2 jobs"):
+def test_a_course_without_anything_to_look_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.stream_autoscaling.sure.lessons._PATIENCE", 200)
+    with pytest.raises(SettingsError, match="nothing to look at in 200 decisions of 2 jobs"):
         collect_lessons(replace(COURSE, weighed_share=1e-12), DESIGN, 5, seed=1, environments=2)

@@ -44,6 +44,11 @@ TINY = {
     "validation": 1,
     "span_h": 1.0,
 }
+COARSE = {
+    "deployment": {"history": 6, "substep_ms": 30_000, "interval_s": 600},
+    "network": {**TINY["network"], "base_window_s": 1200, "base_memory_s": 3000, "base_recent_s": 3000},
+}
+"""A validation day of 144 decisions."""
 TRAINING = {"iterations": 2, "horizon": 4, "minibatches": 2, "reset_every": 1}
 TRAINING |= {"validate_every": 2, "checkpoint_every": 2}
 
@@ -88,7 +93,7 @@ def test_settings_that_do_not_go_together_are_refused(changes, said) -> None:
 
 
 def test_an_untrained_policy_scores_as_its_teacher_and_numpy_plays_what_jax_plays() -> None:
-    task = SureTask(settings_of())
+    task = SureTask(settings_of(**COARSE))
     parameters = task.agent.init(jax.random.key(0))
     silent = jax.tree.map(lambda leaf: leaf, parameters)
     for head in ("score", "commit"):
@@ -117,8 +122,8 @@ def test_training_leaves_a_bundle_that_plays(tmp_path) -> None:
     def clock() -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC)
 
-    network = {**TINY["network"], "history_encoder": "sampler", "layers": 1}
-    settings = settings_of(network=network)
+    network = {**COARSE["network"], "history_encoder": "sampler", "layers": 1}
+    settings = settings_of(**{**COARSE, "network": network})
     folder = train_sure(settings, tmp_path / "run", name="mine", clock=clock)
     run = RunFolder.open(tmp_path / "run", clock=clock)
     assert is_finished(run, settings.training)
@@ -130,7 +135,7 @@ def test_training_leaves_a_bundle_that_plays(tmp_path) -> None:
     trace = trace.between(trace.start_s, trace.start_s + 3600)
     policy = make_policy(str(tmp_path / "run"))
     episode = simulate(task.jobs[0], trace, policy, settings.deployment, seed=1)
-    assert np.isfinite(episode.rewards).all() and len(episode.rewards) == 30
-    other = settings_of(network={**network, "hidden": 12})
+    assert np.isfinite(episode.rewards).all() and len(episode.rewards) == 6
+    other = settings_of(**{**COARSE, "network": {**network, "hidden": 12}})
     with pytest.raises(SettingsError, match=r"mine has another network \(hidden = 8\)"):
         SureTask(other, start=load_bundle(folder))
