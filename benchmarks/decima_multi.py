@@ -35,7 +35,7 @@ SEEDS = 100
 def multi_resource_rows(policy: DagPolicy, compact: DagPolicy) -> list[Row]:
     """Random memory demands on executors of four sizes; the paper's rivals, and every other rule.
 
-    The bar is that of the network, which is better on training workloads than the compact scheduler beside it.
+    The bar is that of the network: on training workloads it is better than the compact scheduler.
     """
     suite = MultiResourceSuite(seeds=SEEDS)
     rules = all_rules(suite) | tuned_rules(suite, names=("packed-srpt",))
