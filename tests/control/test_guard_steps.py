@@ -273,6 +273,27 @@ def test_under_strain_a_policy_gives_no_less_than_the_heuristic():
     assert play.tick(15, heuristic=10, latency_ratio=0.91) == 15
 
 
+def test_what_is_asked_beyond_the_pace_makes_up_for_nothing_under_strain():
+    """Twice as many replicas come in one tick, not four times as many: 16 of 0.5 are too few for 10 of 1."""
+    guard = pods()
+    strained, needs = Evidence.of(1, latency_ratio=1.5), Needs.of(guard.settings, [[4, 0.5]])
+    for asked in ((4, 0.5), (20, 0.5), (8, 0.1)):
+        _, guarded = guard.step(guard.begin(1), [list(asked)], np.array([[10, 1.0]]), strained, needs)
+        assert guarded.action[0].prod() >= 10 * (1 - 1e-9), asked
+
+
+def test_the_larger_of_both_costs_no_more_than_the_policy_may():
+    """Many of one and large ones of the other: 20 of 2 cores would be four times the heuristic's 5 of 2."""
+    guard = pods(cost_limit=2)
+    state, current = guard.begin(1), np.array([[5, 2.0]])
+    for _ in range(9):
+        needs, evidence = Needs.of(guard.settings, current), Evidence.of(1, latency_ratio=3.0)
+        state, guarded = guard.step(state, [[20, 0.1]], np.array([[5, 2.0]]), evidence, needs)
+        current = guarded.action
+    assert Acting(int(guarded.acting[0])) is Acting.LARGER
+    np.testing.assert_allclose(current, [[10, 2.0]])
+
+
 def test_surprise_above_the_limit_or_unknown_lets_the_heuristic_act():
     play = Play(plain_guard(), current=10)
     assert [play.tick(9, heuristic=10, surprise=one) for one in (1.0, 1.01, np.nan)] == [9, 10, 10]

@@ -74,6 +74,16 @@ def test_after_a_kill_memory_grows_by_a_fifth_and_100_mib_at_least(killed_at, fl
     )
 
 
+def test_a_number_that_is_missing_takes_no_need_away():
+    memory = np.full((1, 20), 400.0)
+    memory[0, 3] = np.nan
+    killed_s = [[np.nan, 35_800.0, np.nan, np.nan]]
+    found = needs(
+        memory=memory, pod_cpu=[[0.5, 0.6, np.nan, 0.8]], pod_killed_s=killed_s, pod_killed_at=450.0
+    )
+    assert found.floor[0, MEMORY] == pytest.approx(550) and found.floor[0, CPU] == pytest.approx(0.84)
+
+
 def test_needs_stay_within_bounds():
     assert needs(memory=5000.0).floor[0, MEMORY] == 4096
 

@@ -47,6 +47,7 @@ from trimtab.control.steps import (
     Codes,
     Frame,
     Instruments,
+    affordable,
     as_floats,
     compare,
     frame_of,
@@ -131,7 +132,7 @@ class Guard:
         trail[4], codes[:, Step.COMPARE] = compare(tools, frame, state, judgement, trail[3])
         trail[5], codes[:, Step.PACE] = pace(tools, frame, state, trail[4])
         acting, codes[:, Step.CHOOSE] = self._choice(state, evidence, frame, codes[:, Step.VALIDATE, 0] == 0)
-        trail[6] = trail[7] = _chosen(acting, trail[5], frame)
+        trail[6] = trail[7] = _chosen(tools, acting, trail[5], frame)
         if self.settings.mode != "shadow":
             trail[7], codes[:, Step.ENSURE] = satisfy(tools, frame, trail[6])
         would = satisfy(tools, frame, trail[5])[0]
@@ -189,7 +190,7 @@ class Guard:
         tools, frame, shadow = self._tools, tick.frame, self.settings.mode == "shadow"
         acted = tick.acting == Acting.POLICY
         asked = state.asked.copy()
-        source = tick.asked if shadow else _chosen(tick.acting, tick.asked, frame)
+        source = tick.asked if shadow else _chosen(tools, tick.acting, tick.asked, frame)
         # Before the first decision what was there counts as asked for, as in HPA.
         source = np.where(state.tick[:, None] == 0, np.maximum(source, np.ceil(frame.current)), source)
         asked[np.arange(len(acted)), state.tick % asked.shape[1]] = source
@@ -228,8 +229,10 @@ class Tick(NamedTuple):
     would: Floats
 
 
-def _chosen(acting: NDArray[np.int8], policy: Floats, frame: Frame) -> Floats:
-    options = [frame.heuristic, policy, np.maximum(policy, frame.heuristic), frame.stays]
+def _chosen(tools: Instruments, acting: NDArray[np.int8], policy: Floats, frame: Frame) -> Floats:
+    # Many small replicas of one and large ones of the other would cost a multiple of either.
+    larger = affordable(tools, frame, np.maximum(policy, frame.heuristic), frame.heuristic)
+    options = [frame.heuristic, policy, larger, frame.stays]
     return np.select([(acting == who)[:, None] for who in Acting], options)
 
 

@@ -29,7 +29,7 @@ class Acting(IntEnum):
     HEURISTIC = 0
     POLICY = 1
     LARGER = 2
-    """The larger of both, dimension by dimension."""
+    """The larger of both, dimension by dimension, cut to what the policy may cost."""
     HOLD = 3
     """Nobody's: all stays as it is."""
 

@@ -31,6 +31,7 @@ from trimtab.core.errors import ActionError
 __all__ = [
     "Frame",
     "Instruments",
+    "affordable",
     "as_floats",
     "compare",
     "frame_of",
@@ -193,7 +194,7 @@ def compare(
 
     Raising comes last: money and shape give way to safety. Nothing is raised faster than the pace allows.
     """
-    amounts = _affordable(tools, frame, wish, np.minimum(wish, frame.heuristic))
+    amounts = affordable(tools, frame, wish, np.minimum(wish, frame.heuristic))
     codes = np.where(amounts != wish, Reason.COST, Reason.NONE).astype(np.int8)
     if tools.settings.mode == "canary":
         low, high = _box(tools, frame)
@@ -201,17 +202,19 @@ def compare(
         codes[boxed != amounts] = Reason.BOX
         amounts = boxed
     kept = np.where(judgement.strained, 1.0, 1.0 - state.leash)
-    most = np.clip(frame.limits.highest, amounts, frame.high)
+    most = np.clip(frame.limits.highest, frame.low, frame.high)
     own = np.where(tools.joint, amounts, np.maximum(amounts, np.ceil(frame.heuristic * kept[:, None] - 1e-9)))
-    own = np.minimum(own, most)
+    own = np.maximum(np.minimum(own, most), amounts)
     if tools.capacity is not None:
-        own = tools.raised(own, tools.capacity(tools.in_units(frame.heuristic)) * kept, most)
+        # What is beyond the pace will not be there: it makes up for nothing that is missing elsewhere.
+        asked = tools.capacity(tools.in_units(frame.heuristic)) * kept
+        own = np.maximum(own, tools.raised(np.minimum(own, most), asked, most))
     why = np.where(judgement.strained, Reason.STRAINED, Reason.LEASH).astype(np.int8)
     codes = np.where(own > amounts, why[:, None], codes)
     return own, codes
 
 
-def _affordable(tools: Instruments, frame: Frame, amounts: Floats, towards: Floats) -> Floats:
+def affordable(tools: Instruments, frame: Frame, amounts: Floats, towards: Floats) -> Floats:
     """Cut to what the policy may cost; without a measure of cost, every dimension has the limit."""
     limit = tools.settings.comparison.cost_limit
     if tools.cost is None:
@@ -252,6 +255,6 @@ def pace(tools: Instruments, frame: Frame, state: GuardState, wish: Floats) -> S
     codes[result.stabilised], codes[result.flip] = Reason.STABILISED, Reason.FLIP
     amounts = np.clip(result.amounts, frame.low, frame.high)
     cheaper = np.maximum(np.minimum(amounts, wish), np.minimum(amounts, frame.limits.lowest))
-    cut = _affordable(tools, frame, amounts, cheaper)
+    cut = affordable(tools, frame, amounts, cheaper)
     codes[cut < amounts] = Reason.COST
     return cut, codes

@@ -122,8 +122,9 @@ def needs_of(snapshot: Snapshot, settings: GuardSettings) -> Needs:
     services, samples, pods = snapshot.services, snapshot.samples, snapshot.pods
     told = samples.present & samples.complete
     floor = np.zeros(snapshot.size.shape)
-    floor[:, CPU] = _CPU_MARGIN * _busiest(pods.cpu, pods.exists & pods.ready & pods.measured)
-    floor[:, MEMORY] = _MEMORY_MARGIN * np.where(told, samples.memory, 0.0).max(1)
+    counted = pods.exists & pods.ready & pods.measured & np.isfinite(pods.cpu)
+    floor[:, CPU] = _CPU_MARGIN * _busiest(pods.cpu, counted)
+    floor[:, MEMORY] = _MEMORY_MARGIN * np.where(told, np.nan_to_num(samples.memory), 0.0).max(1)
     # NaN where there was no kill, which is not recent.
     recent = pods.exists & (snapshot.now_s[:, None] - pods.killed_s < _KILL_REMEMBERED_S)
     grown = np.maximum(_KILL_FACTOR * pods.killed_at, pods.killed_at + _KILL_MIB)
