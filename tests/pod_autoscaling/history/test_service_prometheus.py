@@ -1,6 +1,7 @@
 """Metrics of a service in Prometheus: a fake server on loopback, saved answers, refusals."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -76,9 +77,21 @@ def test_the_queries() -> None:
         "rate", "latency_s", "latency_p50_s", "latency_p99_s",
     }  # fmt: skip
     assert queries["rate"] == 'sum(rate(h_count{namespace="shop",code!~"5.."}[2m]))'
-    assert 'pod=~"cart-.+"' in queries["cpu"]
     assert "[2m]" in queries["cpu"]
     assert queries_for(namespace="shop", workload=None, latency_metric=None) == {}
+
+
+def test_every_query_is_about_the_pods_of_the_workload_alone() -> None:
+    queries = queries_for(namespace="shop", workload="cart", latency_metric="h")
+    del queries["replicas"]  # of the Deployment itself
+    for query in queries.values():
+        patterns = re.findall('pod=~"(.*?)"', query)
+        assert len(patterns) == query.count('namespace="shop"')
+        for pattern in patterns:
+            assert re.fullmatch(pattern, "cart-7d9f8c6b54-x2k4z")
+            assert re.fullmatch(pattern, "cart-0")
+            assert not re.fullmatch(pattern, "cart-admin-7d9f8c6b54-x2k4z")
+            assert not re.fullmatch(pattern, "cart-admin-0")
 
 
 def test_queries_can_be_given_and_series_are_added_up() -> None:
