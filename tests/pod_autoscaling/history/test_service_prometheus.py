@@ -137,6 +137,14 @@ def test_saved_answers(tmp_path: Path) -> None:
         read_service_prometheus(str(tmp_path / "none"))
 
 
+def test_a_pod_that_was_unready_again_has_started_once(tmp_path: Path) -> None:
+    for name in ("rate", "cpu"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(answer(series([1, 2, 3]))))
+    starts = answer(series(["NaN", 8, 8, 7200], pod="a"), series([6, "NaN"], pod="b"))
+    (tmp_path / "starts.json").write_text(json.dumps(starts))
+    assert read_service_prometheus(str(tmp_path))[0].starts_s.tolist() == [8, 6]
+
+
 def test_missing_samples_are_unknown(tmp_path: Path) -> None:
     (tmp_path / "rate.json").write_text(json.dumps(answer(series([1, None, 3, 4]))))
     (tmp_path / "cpu.json").write_text(json.dumps(answer(series([0.1, 0.2, "NaN", 0.4]))))

@@ -105,7 +105,8 @@ def read_service_prometheus(
     missing = [name for name in COLUMNS if name not in columns]
     if missing:
         report.assume(f"no data of {', '.join(missing)}")
-    starts_s = np.array([one.values[-1] for one in starts if np.isfinite(one.values[-1])])
+    # A pod that was unready later has a later time too; the earliest is that of its start.
+    starts_s = np.array([np.nanmin(one.values) for one in starts if np.isfinite(one.values).any()])
     report.count("starts", len(starts_s))
     return service_history(source, spacing_s, columns, starts_s=starts_s), report
 
