@@ -70,6 +70,14 @@ def test_rows_may_be_missing_or_empty(tmp_path: Path) -> None:
     assert report.dropped == {"step without data": 1}
 
 
+def test_seconds_since_the_beginning(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,rps,cpu\n0,1,0.1\n15,2,0.2\n30,3,0.3\n")
+    for step_s in (None, 15):
+        history, report = read_service_csv(path, step_s=step_s)
+        assert (history.step_s, history.rate.tolist()) == (15, [1, 2, 3])
+        assert any("'time' tells seconds since the beginning" in one for one in report.assumptions)
+
+
 def test_rows_without_times(tmp_path: Path) -> None:
     path = written(tmp_path, "rps,cpu\n1,0.1\n2,0.2\n")
     with pytest.raises(HistoryError, match="no column of times; name it"):

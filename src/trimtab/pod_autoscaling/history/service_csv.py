@@ -184,7 +184,9 @@ def _numbers(
     if where is None and step_s is None:
         raise HistoryError(f"{path}: no column of times; name it (time_column), or give step_s")
     clock = (
-        clock_of(path, header[where], first[where], step_s=step_s) if first and where is not None else None
+        clock_of(path, header[where], first[where], step_s=step_s, report=report)
+        if first and where is not None
+        else None
     )
     times_s: list[float] = []
     values: list[list[float]] = []
