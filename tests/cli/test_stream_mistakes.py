@@ -303,7 +303,7 @@ def csv(*counts: str) -> str:
         ("time,count\n1700000000,1\n1700000060,2\n1e300,3\n", "line 4 has the time '1e300'"),
         (csv("1", "-4", "3"), "-4"),
         ("", "counts.csv: is empty"),
-        ("time,count\n0,5\n1,6\n", "give step_s"),
+        ("step,count\n0,5\n1,6\n", "give step_s"),
     ],
 )
 def test_damaged_counts(left_alone: Callable, tmp_path: Path, text: str, said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,11 +23,13 @@ from trimtab.control.journal import (
 from trimtab.core.errors import HistoryError
 
 
-def decision(environment: str = "shop", *, replicas: float = 3, **outcome: float) -> Decision:
+def decision(
+    environment: str = "shop", *, time: str = "2026-01-01T00:00:00Z", replicas: float = 3, **outcome: float
+) -> Decision:
     seen = (0.5, math.nan)
     asked = {"replicas": replicas}
     return Decision(
-        "2026-01-01T00:00:00Z",
+        time,
         environment,
         seen,
         digest_of(seen),
@@ -56,7 +59,8 @@ def test_what_is_written_is_read_again(path):
     with Journal(path) as journal:  # a second run goes on in the same file
         journal.write(written[2])
     read = list(read_journal(path))
-    assert all(same(one, other) for one, other in zip(read, written, strict=True))
+    assert [one.after for one in read] == ["", written[0].time, ""]
+    assert all(same(replace(one, after=None), other) for one, other in zip(read, written, strict=True))
     assert [json.loads(line)["policy"]["replicas"] for line in path.read_text().splitlines()] == [
         1.0,
         2.0,
@@ -108,6 +112,8 @@ def test_a_guarded_decision_becomes_a_line(path):
         (lambda good: {**good, "colour": 1}, "colour is unknown"),
         (lambda good: {**good, "policy": 3}, "a field is of the wrong kind"),
         (lambda good: {**good, "action": {"replicas": "many"}}, "'many' is no number"),
+        (lambda good: {**good, "action": {"replicas": 10**400}}, "int too large to convert to float"),
+        ('{"version": 1, "time": ' + "1" * 5000 + "}", "a number has too many digits"),
         (lambda good: {**good, "observation": [0.6, None]}, "the digest does not fit"),
     ],
 )
@@ -151,6 +157,51 @@ def test_every_decision_finds_what_followed_it():
     ]
     found = [(one.action["replicas"], outcome) for one, outcome in with_outcomes(lines)]
     assert found == [(1, {"reward": 0.1}), (2, {"reward": 0.2}), (3, {"reward": 0.3}), (4, None), (5, None)]
+
+
+def outcomes(path):
+    read = read_journal(path, on_broken=lambda complaint: None)
+    return [(one.time, outcome) for one, outcome in with_outcomes(read)]
+
+
+def test_what_followed_a_torn_line_is_not_laid_to_the_line_before_it(path):
+    with Journal(path) as journal:
+        for number in range(4):
+            journal.write(decision(time=f"00:0{number}", reward=number))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], lines[1][:50], *lines[2:], ""]))
+    assert outcomes(path) == [("00:00", None), ("00:02", {"reward": 3}), ("00:03", None)]
+
+
+def test_what_came_before_a_new_run_is_not_laid_to_the_run_before_it(path):
+    for hour in (0, 1):
+        with Journal(path) as journal:
+            for minute in (0, 1):
+                journal.write(decision(time=f"0{hour}:0{minute}", reward=10 * hour + minute))
+    followed = {"reward": 1}, None, {"reward": 11}, None
+    assert outcomes(path) == list(zip(("00:00", "00:01", "01:00", "01:01"), followed, strict=True))
+
+
+def test_lines_of_old_do_not_tell_what_they_follow(path):
+    with Journal(path) as journal:
+        for number in range(3):
+            journal.write(decision(time=f"00:0{number}", reward=number))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        del line["after"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert outcomes(path) == [("00:00", {"reward": 1}), ("00:01", {"reward": 2}), ("00:02", None)]
+
+
+def test_a_copy_of_a_journal_pairs_as_the_journal_does(path, tmp_path):
+    with Journal(path) as journal:
+        for number in range(3):
+            journal.write(decision(time=f"00:0{number}", reward=number))
+    first, _, last = read_journal(path)
+    with Journal(tmp_path / "copy.jsonl") as copy:
+        copy.write(first)
+        copy.write(last)
+    assert outcomes(tmp_path / "copy.jsonl") == [("00:00", None), ("00:02", None)]
 
 
 def test_files_that_cannot_be_opened_are_named(tmp_path):

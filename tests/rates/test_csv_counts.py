@@ -49,6 +49,23 @@ def test_running_numbers_need_a_step(tmp_path: Path) -> None:
     assert "the history does not tell the time of day: it begins at midnight" in report.assumptions
 
 
+@pytest.mark.parametrize("name", ["time", "timestamp", "ts"])
+def test_small_numbers_on_a_clock_are_seconds_since_the_beginning(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"{name},requests\n0,15\n15,30\n30,45\n45,60\n")
+    trace, report = import_csv_counts(path)
+    assert (trace.step_s, trace.rates.tolist()) == (15, [1, 2, 3, 4])
+    assert any(
+        f"column '{name}' tells seconds since the beginning (0, ...)" in one for one in report.assumptions
+    )
+    assert import_csv_counts(path, step_s=15)[0].rates.tolist() == [1, 2, 3, 4]
+    assert import_csv_counts(path, step_s=30)[0].rates.tolist() == [1.5, 3.5]
+
+
+def test_a_date_without_dashes_is_not_taken_for_seconds(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="column 'date' numbers the steps"):
+        import_csv_counts(written(tmp_path, "date,requests\n20240530,5\n20240531,10\n"))
+
+
 def test_a_single_column_needs_a_step(tmp_path: Path) -> None:
     """As Autothrottle's traces: one rate per line, each of a second."""
     path = written(tmp_path, "5\n10\n15\n")

@@ -61,6 +61,34 @@ def test_counters_become_rates_and_may_be_reset(tmp_path: Path) -> None:
         import_prometheus(saved(tmp_path, answer(counter)), kind="gauge")  # pyright: ignore[reportArgumentType]
 
 
+def test_a_counter_tells_what_came_while_it_was_not_scraped(tmp_path: Path) -> None:
+    """One of two pods has no sample for three minutes, but 480 more when it is back: 2/s all along."""
+    one = series([0, 120, 240, 360, 480, 600], __name__="records_total", pod="a")
+    other = series([0, 120, None, None, None, 600], __name__="records_total", pod="b")
+    trace, report = import_prometheus(saved(tmp_path, answer(one, other)))
+    assert trace.rates.tolist() == [4, 4, 4, 4, 4]
+    assert report.filled == {"steps of a counter without a sample (even growth)": 3}
+    assert not any("counts as 0" in sentence for sentence in report.assumptions)
+
+
+def test_what_a_counter_grew_before_a_reset_that_nobody_saw_is_not_known(tmp_path: Path) -> None:
+    one = series([0, 120, 240, 360], __name__="records_total", pod="a")
+    other = series([600, 720, None, 60], __name__="records_total", pod="b")
+    trace, report = import_prometheus(saved(tmp_path, answer(one, other)))
+    assert trace.rates.tolist() == [4, 2, 2]
+    assert report.dropped == {"reset of a counter": 1}
+    assert "a series without a sample counts as 0 there (2 steps)" in report.assumptions
+
+
+def test_a_step_without_any_sample_is_a_gap_of_counters_too(tmp_path: Path) -> None:
+    path = saved(tmp_path, answer(series([0, 120, None, 360], __name__="records_total")))
+    with pytest.raises(HistoryError, match="nothing from 2023-11-15 10:02:00 to 2023-11-15 10:03:00"):
+        import_prometheus(path)
+    trace, report = import_prometheus(path, fill="interpolate")
+    assert trace.rates.tolist() == [2, 2, 2]
+    assert report.filled == {"steps without data (interpolate)": 1}
+
+
 def test_buckets_of_a_histogram_are_not_added_up(tmp_path: Path) -> None:
     """The bucket of +Inf counts all; the others count some of that again."""
     all_of_them = series([0, 600, 1200], __name__="wait_seconds_bucket", le="+Inf")

@@ -2,8 +2,8 @@
 
 A line holds what was seen (values and their digest), what policy and heuristic asked for, what was done, by
 whom and why, and the `outcome`: what the tick before this decision came to, which is what followed the
-decision before it. So nothing is ever rewritten, and a crash costs one line at most; `with_outcomes` puts
-every decision beside what followed it.
+decision before it. So nothing is ever rewritten, and a crash costs one line at most, with the outcome in it;
+`with_outcomes` puts every decision beside what followed it.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class Decision:
     """Sentences, step by step."""
     outcome: Amounts = field(default_factory=dict[str, float])
     """What followed the decision before this one: reward, latency, violations, as the wing names them."""
+    after: str | None = None
+    """Time of that decision, as the journal fills in; empty for the first of a run. None in lines of old."""
 
 
 def digest_of(observation: ArrayLike) -> str:
@@ -124,6 +126,7 @@ class Journal:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._before: dict[str, str] = {}
         try:
             torn = _is_torn(self.path)
             self._file: IO[str] = self.path.open("a", encoding="utf-8", newline="\n")
@@ -138,6 +141,9 @@ class Journal:
     def write(self, decision: Decision) -> None:
         """Append one line."""
         content = {"version": VERSION, **asdict(decision)}
+        if decision.after is None:
+            content["after"] = self._before.get(decision.environment, "")
+        self._before[decision.environment] = decision.time
         self._file.write(json.dumps(_plain(content), ensure_ascii=False, allow_nan=False) + "\n")
         self._file.flush()
 
@@ -178,13 +184,14 @@ def read_journal(path: str | Path, *, on_broken: Callable[[str], None] | None = 
 def with_outcomes(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, Amounts | None]]:
     """Every decision with what followed it: the outcome in the next line of the same environment.
 
-    The last decision of each environment comes at the end, with None.
+    Where that line is about a later decision, as one was torn or a new run began, it is None. The last
+    decision of each environment comes at the end, with None.
     """
     waiting: dict[str, Decision] = {}
     for decision in decisions:
         before = waiting.pop(decision.environment, None)
         if before is not None:
-            yield before, decision.outcome
+            yield before, decision.outcome if decision.after in (None, before.time) else None
         waiting[decision.environment] = decision
     for decision in waiting.values():
         yield decision, None
@@ -199,14 +206,16 @@ def _decision(line: str) -> Decision:
         content = json.loads(line)
     except json.JSONDecodeError as error:
         raise _Broken(f"not JSON ({error.msg} at column {error.colno})") from None
+    except ValueError:
+        raise _Broken("a number has too many digits") from None
     if not isinstance(content, dict):
         raise _Broken("not an object")
     if content.pop("version", None) != VERSION:
         raise _Broken(f"not of version {VERSION}")
     names = {one.name for one in fields(Decision)}
-    if names != set(content):
-        odd = sorted(names ^ set(content))[0]
-        raise _Broken(f"{odd} is {'missing' if odd in names else 'unknown'}")
+    odd = sorted((names ^ set(content)) - {"after"})
+    if odd:
+        raise _Broken(f"{odd[0]} is {'missing' if odd[0] in names else 'unknown'}")
     try:
         decision = Decision(
             *(str(content[name]) for name in ("time", "environment")),
@@ -218,8 +227,9 @@ def _decision(line: str) -> Decision:
             },
             acting=str(content["acting"]),
             reasons=tuple(str(one) for one in content["reasons"]),
+            after=None if content.get("after") is None else str(content["after"]),
         )
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise _Broken(f"a field is of the wrong kind ({error})") from None
     if decision.observation and digest_of(decision.observation) != decision.digest:
         raise _Broken("the digest does not fit the observation")

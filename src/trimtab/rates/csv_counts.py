@@ -1,8 +1,8 @@
 """Import counts or rates from a CSV: a column of times and a column of numbers.
 
-Times may be dates, seconds (or milli-, micro-, nanoseconds) since 1970, or a running number of minutes,
-hours or steps. What is not told by the file (how long a step is, whether numbers are counts or rates) is
-found out from its names and numbers, and said in the report; it can always be given.
+Times may be dates, seconds (or milli-, micro-, nanoseconds) since 1970, seconds since the beginning, or a
+running number of minutes, hours or steps. What is not told by the file (how long a step is, whether numbers
+are counts or rates) is found out from its names and numbers, and said in the report; it can always be given.
 """
 
 from __future__ import annotations
@@ -92,7 +92,13 @@ def import_csv_counts(
         report.assume(f"there is one column: every row is a step of {step_s:g} s")
         header, rows = ["step", *(header or ["value"])], [[str(n), *row] for n, row in enumerate(rows)]
     columns = _columns(
-        path, header, rows[0], time_column=time_column, count_column=count_column, step_s=step_s
+        path,
+        header,
+        rows[0],
+        time_column=time_column,
+        count_column=count_column,
+        step_s=step_s,
+        report=report,
     )
     columns = _with_kind(columns, header, values, report)
     broken = BrokenLines(path, tolerated_share=tolerated_share, keep_going=keep_going)
@@ -128,6 +134,7 @@ def _columns(
     time_column: str | None,
     count_column: str | None,
     step_s: float | None,
+    report: ImportReport,
 ) -> Columns:
     names = header or [f"column {place}" for place in range(1, len(first) + 1)]
     # Without any sign, times are taken to come first.
@@ -135,7 +142,7 @@ def _columns(
     amount = place_named(path, names, count_column) if count_column else _amount_place(path, names, time)
     if max(time, amount) >= len(first):
         raise HistoryError(f"{path}: {len(names)} names for {len(first)} columns; {WAY_OUT}")
-    clock = clock_of(path, names[time], first[time], step_s=step_s)
+    clock = clock_of(path, names[time], first[time], step_s=step_s, report=report)
     return Columns(time, amount, clock, unit_s=None)
 
 

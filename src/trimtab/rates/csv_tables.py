@@ -26,7 +26,9 @@ __all__ = [
 
 UNITS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 NUMBERED = ("bin", "index", "step", "interval", "slot", "row")
-CLOCKS = ("time", "timestamp", "ts", "epoch", "unix", "date", "datetime")
+STOPWATCHES = ("time", "timestamp", "ts")
+"""Clocks that may count from the beginning; a small number as a date is a date without dashes."""
+CLOCKS = (*STOPWATCHES, "epoch", "unix", "date", "datetime")
 EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3), (1e8, 1.0))
 """Numbers from here on are since 1970, in units of so many seconds; in seconds 1e8 is March 1973."""
 UNKNOWN = ("", "nan", "null", "none", "na", "-")
@@ -91,7 +93,7 @@ def place_named(path: str, names: Sequence[str], wanted: str) -> int:
     raise HistoryError(f"{path}: no column {wanted!r}; it has {', '.join(names)}")
 
 
-def clock_of(path: str, name: str, cell: str, *, step_s: float | None) -> Clock:
+def clock_of(path: str, name: str, cell: str, *, step_s: float | None, report: ImportReport) -> Clock:
     """The clock of a column, told by its name and its first cell."""
     if _date(cell) is not None:
         return Clock(None, has_date=True)
@@ -106,6 +108,12 @@ def clock_of(path: str, name: str, cell: str, *, step_s: float | None) -> Clock:
             return Clock(unit_s, has_date=True)
     if singular(name) in UNITS_S:
         return Clock(float(UNITS_S[singular(name)]), has_date=False)
+    if name in STOPWATCHES:
+        report.assume(
+            f"column {name!r} tells seconds since the beginning ({cell}, ...); if it numbers minutes or "
+            "steps, call it so"
+        )
+        return Clock(1.0, has_date=False)
     if step_s is None:
         raise HistoryError(
             f"{path}: column {name!r} numbers the steps ({cell}, ...), but does not tell how long one is; "

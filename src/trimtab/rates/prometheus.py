@@ -42,7 +42,8 @@ def import_prometheus(
 
     `source` is a saved answer, the full address of a range query, or that of a server; then `query`,
     `start_s`, `end_s` (seconds since 1970) and `step_s` say what to ask for. Raw counters become rates by
-    their differences; one that falls has been reset and starts from 0.
+    their differences; one that falls has been reset and starts from 0. What a counter grew while it had no
+    sample, but others had, is spread evenly.
     """
     if kind not in ("auto", "rate", "counter"):
         raise HistoryError(f"{source}: kind = {kind!r}; use auto, rate or counter")
@@ -72,7 +73,7 @@ def _added_up(
     count = round((max(points.times_s[-1] for points in all_points) - begin_s) / step_s) + 1
     if count > LONGEST:
         raise HistoryError(f"{source}: {count:,} steps of {step_s:g} s; give a longer step_s")
-    total, present = np.zeros(count), np.zeros(count, np.int64)
+    total, present, sampled, spread = np.zeros((4, count))
     for points in all_points:
         values = on_grid(source, points, begin_s=begin_s, step_s=step_s, count=count)
         rates = _rates_of(values, points.name, step_s, kind, report)
@@ -80,10 +81,14 @@ def _added_up(
         known = ~np.isnan(rates)
         total[known] += rates[known]
         present += known
+        sampled += ~np.isnan(values)
+        spread += known & np.isnan(values)
     some = int(((present > 0) & (present < len(all_points))).sum())
     if some:
         report.assume(f"a series without a sample counts as 0 there ({some:,} steps)")
-    return np.where(present > 0, total, np.nan), float(begin_s)
+    report.fill("steps of a counter without a sample (even growth)", int(spread[sampled > 0].sum()))
+    # Where no series has a sample there is a gap, whatever the counters say after it.
+    return np.where((present > 0) & (sampled > 0), total, np.nan), float(begin_s)
 
 
 def _rates_of(values: Floats, name: str, step_s: float, kind: Kind, report: ImportReport) -> Floats:
@@ -95,10 +100,16 @@ def _rates_of(values: Floats, name: str, step_s: float, kind: Kind, report: Impo
         report.assume("values are rates per second" + doubt)
         return values
     report.assume("values are counters: rates are their differences, and one that falls was reset")
-    grown = np.diff(values, prepend=np.nan)
+    known = np.flatnonzero(~np.isnan(values))
+    apart, grown = np.diff(known), np.diff(values[known])
     resets = grown < 0
     report.drop("reset of a counter", int(resets.sum()))
-    return np.where(resets, values, grown) / step_s
+    # Over several steps nobody knows how far it had come before the reset.
+    grown = np.where(resets, np.where(apart == 1, values[known[1:]], np.nan), grown / apart)
+    rates = np.full(len(values), np.nan)
+    if known.size:
+        rates[known[0] + 1 : known[-1] + 1] = np.repeat(grown, apart) / step_s
+    return rates
 
 
 def _refuse_buckets(source: str, all_points: list[Points]) -> None:

@@ -134,12 +134,19 @@ def test_calls_begin_before_they_end(tmp_path: Path) -> None:
         import_azure_functions(str(calls_file(tmp_path, CALLS)), step_s=0)
 
 
-def test_damaged_calls(tmp_path: Path) -> None:
-    path = str(calls_file(tmp_path, [*CALLS, ("a1", 90.0, -3.0)]))
-    with pytest.raises(HistoryError, match="1 of 5 calls have no end or a negative duration"):
+@pytest.mark.parametrize("duration_s", [-3.0, "nan", "inf"])
+def test_durations_that_are_none(duration_s: float | str, tmp_path: Path) -> None:
+    path = str(calls_file(tmp_path, [*CALLS, ("a1", 90.0, duration_s)]))
+    with pytest.raises(
+        HistoryError, match="1 of 5 calls have no end, or a duration that is negative or no n"
+    ):
         import_azure_functions(path)
     _, report = import_azure_functions(path, keep_going=True)
-    assert report.lost == {"calls without an end or with a negative duration": 1}
+    assert report.read["calls"] == 3
+    assert report.lost == {"calls without an end, or with a duration that is negative or no number": 1}
+
+
+def test_damaged_calls(tmp_path: Path) -> None:
     words = str(calls_file(tmp_path, [*CALLS, ("a1", "soon", 3.0)]))
     with pytest.raises(HistoryError, match="import the rest with --keep-going"):
         import_azure_functions(words)

@@ -70,6 +70,14 @@ def test_rows_may_be_missing_or_empty(tmp_path: Path) -> None:
     assert report.dropped == {"step without data": 1}
 
 
+def test_seconds_since_the_beginning(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,rps,cpu\n0,1,0.1\n15,2,0.2\n30,3,0.3\n")
+    for step_s in (None, 15):
+        history, report = read_service_csv(path, step_s=step_s)
+        assert (history.step_s, history.rate.tolist()) == (15, [1, 2, 3])
+        assert any("'time' tells seconds since the beginning" in one for one in report.assumptions)
+
+
 def test_rows_without_times(tmp_path: Path) -> None:
     path = written(tmp_path, "rps,cpu\n1,0.1\n2,0.2\n")
     with pytest.raises(HistoryError, match="no column of times; name it"):
@@ -85,6 +93,8 @@ def test_rows_without_times(tmp_path: Path) -> None:
         ("second,rps,cpu\n0,1,0.1\n15,-4,0.1\n", "1 of 2 lines are broken (line 3 has rps = -4)"),
         ("second,rps,cpu\n0,1,0.1\n15,2,lots\n", "line 3 has cpu = lots"),
         ("second,rps,cpu\n0,1,0.1\n15,2\n", "line 3 has 2 columns"),
+        ("rps,cpu,second\n1,0.1\n2,0.2,15\n", "1 of 2 lines are broken (line 2 has 2 columns)"),
+        ("rps,cpu,second\n1,0.1\n2,0.2\n", "all 2 lines are broken (line 2 has 2 columns)"),
         ("second,rps,cpu\n0,1,0.1\nsoon,2,1\n", "line 3 has the time 'soon'"),
         ("second,rps,memory\n0,1,5\n15,1,5\n", "no column of cpu (cores used by all pods)"),
         ("second,cpu\n0,1\n15,1\n", "no column of rate"),
@@ -107,6 +117,8 @@ def test_what_is_sound_is_read_when_asked_for(tmp_path: Path) -> None:
     history, report = read_service_csv(path, keep_going=True)
     assert history.rate.tolist() == pytest.approx([1, np.nan, 3, 4, 5], nan_ok=True)
     assert report.lost == {"broken lines": 1}
+    torn = written(tmp_path, "rps,cpu,second\n1,0.1\n2,0.2,15\n3,0.3,30\n")
+    assert read_service_csv(torn, keep_going=True)[0].rate.tolist() == [2, 3]
 
 
 def test_the_reader_fits_the_source(tmp_path: Path) -> None:

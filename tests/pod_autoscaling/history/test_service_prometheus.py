@@ -1,6 +1,7 @@
 """Metrics of a service in Prometheus: a fake server on loopback, saved answers, refusals."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -76,9 +77,21 @@ def test_the_queries() -> None:
         "rate", "latency_s", "latency_p50_s", "latency_p99_s",
     }  # fmt: skip
     assert queries["rate"] == 'sum(rate(h_count{namespace="shop",code!~"5.."}[2m]))'
-    assert 'pod=~"cart-.+"' in queries["cpu"]
     assert "[2m]" in queries["cpu"]
     assert queries_for(namespace="shop", workload=None, latency_metric=None) == {}
+
+
+def test_every_query_is_about_the_pods_of_the_workload_alone() -> None:
+    queries = queries_for(namespace="shop", workload="cart", latency_metric="h")
+    del queries["replicas"]  # of the Deployment itself
+    for query in queries.values():
+        patterns = re.findall('pod=~"(.*?)"', query)
+        assert len(patterns) == query.count('namespace="shop"')
+        for pattern in patterns:
+            assert re.fullmatch(pattern, "cart-7d9f8c6b54-x2k4z")
+            assert re.fullmatch(pattern, "cart-0")
+            assert not re.fullmatch(pattern, "cart-admin-7d9f8c6b54-x2k4z")
+            assert not re.fullmatch(pattern, "cart-admin-0")
 
 
 def test_queries_can_be_given_and_series_are_added_up() -> None:
@@ -122,6 +135,14 @@ def test_saved_answers(tmp_path: Path) -> None:
         read_service_prometheus(str(tmp_path))
     with pytest.raises(HistoryError, match="no such folder"):
         read_service_prometheus(str(tmp_path / "none"))
+
+
+def test_a_pod_that_was_unready_again_has_started_once(tmp_path: Path) -> None:
+    for name in ("rate", "cpu"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(answer(series([1, 2, 3]))))
+    starts = answer(series(["NaN", 8, 8, 7200], pod="a"), series([6, "NaN"], pod="b"))
+    (tmp_path / "starts.json").write_text(json.dumps(starts))
+    assert read_service_prometheus(str(tmp_path))[0].starts_s.tolist() == [8, 6]
 
 
 def test_missing_samples_are_unknown(tmp_path: Path) -> None:

@@ -182,14 +182,14 @@ def read_calls(files: list[Path], *, keep_going: bool, report: ImportReport) -> 
         raise HistoryError(
             f"{files[0]}: {said_by(problem)}; mend it, or import the rest with --keep-going"
         ) from None
-    sound = table.filter(pl.col("end_timestamp").is_finite() & (pl.col("duration") >= 0))
+    sound = table.filter(pl.col("end_timestamp", "duration").is_finite(), pl.col("duration") >= 0)
     lost = table.height - sound.height
     if lost and not keep_going:
         raise HistoryError(
-            f"{files[0]}: {lost:,} of {table.height:,} calls have no end or a negative duration; mend "
-            "them, or import the rest with --keep-going"
+            f"{files[0]}: {lost:,} of {table.height:,} calls have no end, or a duration that is negative or "
+            "no number; mend them, or import the rest with --keep-going"
         )
     if not sound.height:
         raise HistoryError(f"{files[0]}: no calls; {WAY_OUT}")
-    report.lose("calls without an end or with a negative duration", lost)
+    report.lose("calls without an end, or with a duration that is negative or no number", lost)
     return sound

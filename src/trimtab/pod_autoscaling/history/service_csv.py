@@ -179,10 +179,15 @@ def _numbers(
     report: ImportReport,
 ) -> tuple[Floats, Floats]:
     """Times [T] and values [K, T] in our units, of the sound rows."""
-    where = place_named(path, header, time_column) if time_column else time_place(header, rows[0])
+    first = next((row for row in rows if len(row) >= len(header)), ())
+    where = place_named(path, header, time_column) if time_column else time_place(header, first)
     if where is None and step_s is None:
         raise HistoryError(f"{path}: no column of times; name it (time_column), or give step_s")
-    clock = None if where is None else clock_of(path, header[where], rows[0][where], step_s=step_s)
+    clock = (
+        clock_of(path, header[where], first[where], step_s=step_s, report=report)
+        if first and where is not None
+        else None
+    )
     times_s: list[float] = []
     values: list[list[float]] = []
     for line, row in enumerate(rows, start=2):

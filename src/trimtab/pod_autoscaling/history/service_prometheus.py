@@ -25,6 +25,9 @@ __all__ = ["queries_for", "read_service_prometheus"]
 ADDED_UP = ("rate", "cpu", "in_flight", "replicas")
 """Of several series the sum is meant; of others only one makes sense."""
 MEBIBYTE = 2.0**20
+HASH = "[bcdfghjklmnpqrstvwxz2456789]"
+PODS = f"([0-9]+|{HASH}+-{HASH}{{5}})"
+"""How names of pods end after that of their Deployment or StatefulSet: those of cart-admin are no cart's."""
 STARTS = "starts"
 NAMED_BY = {"rate": "latency_metric", "cpu": "workload"}
 """What cannot be done without, and the option that makes its query."""
@@ -102,7 +105,8 @@ def read_service_prometheus(
     missing = [name for name in COLUMNS if name not in columns]
     if missing:
         report.assume(f"no data of {', '.join(missing)}")
-    starts_s = np.array([one.values[-1] for one in starts if np.isfinite(one.values[-1])])
+    # A pod that was unready later has a later time too; the earliest is that of its start.
+    starts_s = np.array([np.nanmin(one.values) for one in starts if np.isfinite(one.values).any()])
     report.count("starts", len(starts_s))
     return service_history(source, spacing_s, columns, starts_s=starts_s), report
 
@@ -117,13 +121,17 @@ def queries_for(
 ) -> dict[str, str]:
     """The usual queries in PromQL, by column; none for what is not named.
 
+    Without a selector, rate and latency are those of the workload's pods, if there is one.
+
     >>> queries_for(namespace="shop", workload=None, latency_metric="http_request_duration_seconds")["rate"]
     'sum(rate(http_request_duration_seconds_count{namespace="shop"}[1m]))'
     """
     queries: dict[str, str] = {}
     if workload is not None:
-        pods = f'{{namespace="{namespace}",pod=~"{workload}-.+"}}'
-        containers = f'{{namespace="{namespace}",pod=~"{workload}-.+",container!="",container!="POD"}}'
+        own_pods = f'pod=~"{workload}-{PODS}"'
+        selector = selector or own_pods
+        pods = f'{{namespace="{namespace}",{own_pods}}}'
+        containers = f'{{namespace="{namespace}",{own_pods},container!="",container!="POD"}}'
         queries |= {
             "cpu": f"sum(rate(container_cpu_usage_seconds_total{containers}[{window}]))",
             "memory_mib": f"avg(sum by (pod) (container_memory_working_set_bytes{containers}))",
@@ -133,7 +141,7 @@ def queries_for(
             ),
             "cpu_limit": (
                 "avg(sum by (pod) (kube_pod_container_resource_limits"
-                f'{{namespace="{namespace}",pod=~"{workload}-.+",resource="cpu"}}))'
+                f'{{namespace="{namespace}",{own_pods},resource="cpu"}}))'
             ),
             STARTS: f"kube_pod_status_ready_time{pods} - on (namespace, pod) kube_pod_start_time{pods}",
         }
