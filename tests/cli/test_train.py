@@ -358,6 +358,10 @@ def test_presets_are_listed_without_what_training_needs(
             ["--set", "courses.1.look_ahead_s=0"],
             "foreseen goes by what is foreseen, and courses.1.look_ahead_s = 0 looks nowhere; set it",
         ),
+        (
+            ["--set", "training.mean_episode_s=100"],
+            "training.mean_episode_s = 100 cuts episodes short of where courses.0.look_ahead_s = 150 looks",
+        ),
         (["--set", "training.minibatches=7"], "minibatches = 7 does not divide"),
         (["--set", "environments=many"], 'environments = "many"'),
         (["--out", "there"], "there: exists; choose another --out, or go on with --resume there"),

@@ -135,6 +135,33 @@ def test_the_best_by_validation_is_kept(tmp_path):
     assert best.measured["first"] == best.parameters["numbers"][0]
 
 
+@pytest.mark.parametrize("worst", [np.nan, np.inf])
+def test_a_trial_that_is_no_number_ends_the_search(tmp_path, worst):
+    class Broken(Bowl):
+        def trial(self, candidates: np.ndarray, iteration: int) -> np.ndarray:
+            scores = super().trial(candidates, iteration)
+            scores[0] = scores[0] if iteration < 2 else worst
+            return scores
+
+    settings = EvolutionSettings(iterations=4, pairs=4, checkpoint_every=2)
+    said = rf"iteration 3: mean_trial_score is {worst}; the last good checkpoint is .*last"
+    with pytest.raises(TrimtabError, match=said):
+        train_evolution(Broken(), settings, tmp_path / "run", clock=clock)
+    arrays, notes = load_tensors(tmp_path / "run" / STATE)
+    assert notes["iteration"] == "2"
+    assert all(np.isfinite(array).all() for array in arrays.values())
+
+
+@pytest.mark.parametrize("worst", [np.nan, np.inf])
+def test_a_validation_that_is_no_number_ends_the_search(tmp_path, worst):
+    class Broken(Bowl):
+        def score(self, numbers: np.ndarray) -> dict[str, float]:
+            return {"score": worst, "first": 0.0}
+
+    with pytest.raises(TrimtabError, match=rf"iteration 2: score is {worst}; no checkpoint was written yet"):
+        train_evolution(Broken(), EvolutionSettings(iterations=2, pairs=2), tmp_path / "run", clock=clock)
+
+
 def test_a_search_without_steps_is_refused():
     """It would leave a run without numbers, which nothing can go on with."""
     with pytest.raises(SettingsError, match="iterations = 0"):

@@ -193,3 +193,5 @@ def test_what_an_agent_wants_small_besides_is_added_as_it_is() -> None:
             after, metrics = build(plain._replace(judge=judge))({}, batch)
             assert float(metrics["auxiliary_loss"]) == wanted
             assert float(after) == pytest.approx(float(before) + wanted)
+            copying = imitation_loss(plain._replace(judge=judge), value_weight=0.0)
+            assert float(copying({}, batch)[0]) == 0  # which leaves it out

@@ -91,11 +91,17 @@ def test_the_log_and_the_anchor_end_when_told() -> None:
         ({"updates_per_step": 0}, "learns nothing, and a log is only learned from"),
         ({"sequence_steps": 3}, "sequence_steps = 3 does not divide batch = 8"),
         ({"final_exploration": 1.0}, "final_exploration = 1.0 is more than exploration = 0.1"),
+        ({"warmup": 121}, "warmup = 121 is more than capacity = 120; no step would be learned from"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(changes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         changed(**changes)
+
+
+def test_a_replay_may_be_small_where_nothing_is_learned_from_it() -> None:
+    changed(warmup=121, iterations=0)
+    changed(**PLAIN_AIM, warmup=121, updates_per_step=0)
 
 
 # --- continuing ----------------------------------------------------------------------------------
@@ -429,6 +435,16 @@ def test_members_play_in_their_own_environments(tmp_path: Path) -> None:
         ({}, {"log": log_for(SHORT, Aim)}, "the log has steps of Layout"),
         ({"sequence_steps": 8, "batch": 16, "context_steps": 20}, {"log": "short"}, "the log has 4 steps"),
         ({"members": 4}, {}, "members = 4 cannot share 6 environments evenly"),
+        (
+            {"capacity": 11},
+            {},
+            "capacity = 11 keeps 1 steps of each of 6 environments, and learning .* needs 2;",
+        ),
+        (
+            {"capacity": 20, "warmup": 19},
+            {},
+            "keeps 3 steps of each of 6 environments, and .* needs 4; raise",
+        ),
         ({"anchor_to": "teacher"}, {}, "needs a task with a teacher, and this one has none"),
     ],
 )

@@ -96,6 +96,18 @@ def test_no_limit_is_infinite() -> None:
         ({"baseline": "meta"}, "baseline = meta plays whole episodes"),
         ({"iterations": 0}, "nothing would be trained"),
         ({"episode_growth": 10}, "nothing to grow from"),
+        (
+            {"mean_episode_s": 10, "final_mean_episode_s": 100},
+            "final_mean_episode_s without episode_growth: .*; set episode_growth",
+        ),
+        (
+            {"algorithm": "reinforce", "reset_every": 1, "target_kl": 0.1},
+            "target_kl belongs to algorithm = ppo; set target_kl = 0, or use ppo",
+        ),
+        (
+            {"algorithm": "weighing", "baseline": "foreseen", "target_kl": 0.1},
+            "target_kl belongs to algorithm = ppo",
+        ),
         ({"clip": 1.5}, r"clip = 1.5: .*less than 1"),
         ({"baseline": "critics"}, 'baseline = "critics"'),
         ({"learning_rat": 0.1}, "did you mean 'learning_rate'"),

@@ -24,6 +24,7 @@ from tests.learning.toys import (
 from trimtab.core.bundle import load_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
+from trimtab.learning.lessons import Lessons
 from trimtab.learning.run_files import BEST, LAST, STATE, forget_metrics_after
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.settings import TrainingSettings
@@ -152,6 +153,14 @@ def test_a_copy_is_made_to_doubt_itself_before_it_is_reinforced(tmp_path: Path) 
     )
     assert lines_of(doubting.folder)[-1]["entropy"] > 2 * lines_of(sure.folder)[-1]["entropy"]
     assert sure.best_score == doubting.best_score == -1  # the likeliest actions are the same
+
+
+def test_lessons_are_not_begun_from_with_doubt(tmp_path: Path) -> None:
+    doubting = changed(algorithm="weighing", baseline="foreseen", doubt=0.5)
+    lane = Gamble(32)
+    task = ToyTask(linear_agent(1, 3), [lane], [Lessons(lane.observe())])
+    with pytest.raises(SettingsError, match=r"doubt = 0.5 .*; set doubt = 1"):
+        run(task, doubting, tmp_path / "run")
 
 
 SHORT = TrainingSettings(

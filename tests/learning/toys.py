@@ -22,6 +22,7 @@ from trimtab.learning.distributions import (
     sample_choice,
     sample_gaussian,
 )
+from trimtab.learning.lessons import Lessons
 
 
 class Toy:
@@ -234,8 +235,8 @@ def bell_agent(features: int) -> Agent:
 class ToyTask:
     """A toy as a task: the score is minus the mean reward of the best actions on fresh luck."""
 
-    def __init__(self, agent: Agent, lanes: Sequence[Toy]) -> None:
-        self.agent, self.lanes, self.lessons = agent, lanes, ()
+    def __init__(self, agent: Agent, lanes: Sequence[Toy], lessons: Sequence[Lessons] = ()) -> None:
+        self.agent, self.lanes, self.lessons = agent, lanes, lessons
         self._best = jax.jit(agent.best)
 
     def score(self, parameters: Parameters) -> dict[str, float]:

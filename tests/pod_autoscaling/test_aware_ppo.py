@@ -134,7 +134,7 @@ def test_a_run_with_contexts_that_was_stopped_goes_on_bit_for_bit(tmp_path: Path
 @pytest.mark.parametrize(
     ("changes", "training", "told"),
     [
-        ({}, {"capacity": 500}, "training.capacity = 500 means nothing to PPO; leave it out"),
+        ({}, {"capacity": 5000}, "training.capacity = 5000 means nothing to PPO; leave it out"),
         ({}, {"normalisation": "batch"}, "use layer or none"),
         ({"ppo": {"minibatches": 7}}, {}, "minibatches = 7 does not divide horizon x environments = 24 x 8"),
         ({"lessons": 5}, {"cloning_iterations": 1}, "PPO learns from what it plays; set lessons = 0"),

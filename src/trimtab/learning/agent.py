@@ -35,6 +35,7 @@ class Judged(NamedTuple):
 
     `auxiliary` [batch] or a single number, where there is one, is added to the loss of the policy as it is:
     what an encoder wants to be small besides (a divergence, minus a mutual information), weighed already.
+    Copying a teacher leaves it out.
     """
 
     log_prob: jax.Array

@@ -24,7 +24,14 @@ from trimtab.core.processes import started_pool
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import Field, Settings
-from trimtab.learning.run_files import LAST, STATE, forget_metrics_after, keep_best, run_to_train
+from trimtab.learning.run_files import (
+    LAST,
+    STATE,
+    forget_metrics_after,
+    keep_best,
+    refuse_non_finite,
+    run_to_train,
+)
 from trimtab.learning.training import Progress
 
 __all__ = [
@@ -217,7 +224,10 @@ def _search(
     began, first = clock(), state.iteration
     while state.iteration < settings.total_iterations:
         started, before = clock(), task.decisions
-        state, mean = evolved(state, task, settings)
+        with np.errstate(invalid="ignore"):  # infinite scores, which are refused right below
+            state, mean = evolved(state, task, settings)
+        way_out = "lower step or practise on other workloads"
+        refuse_non_finite(run, {"mean_trial_score": mean}, iteration=state.iteration, way_out=way_out)
         metrics: dict[str, Any] = {
             "iteration": state.iteration,
             "phase": "evolution",

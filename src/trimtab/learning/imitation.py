@@ -36,7 +36,10 @@ def act_beside_teacher(agent: Agent) -> Act:
 
 
 def imitation_loss(agent: Agent, *, value_weight: float) -> Loss:
-    """Build the loss that copies the teacher and trains the critic on what followed."""
+    """Build the loss that copies the teacher and trains the critic on what followed.
+
+    What an agent wants small besides (`Judged.auxiliary`) is left out.
+    """
 
     def loss(parameters: Parameters, rows: Experience) -> tuple[jax.Array, Metrics]:
         labels = rows.observation["teacher"].astype(rows.action.dtype)

@@ -208,12 +208,22 @@ class OffPolicySettings(Settings):
                 f"final_exploration = {self.final_exploration} is more than exploration = "
                 f"{self.exploration}; lower it"
             )
+        if self.learns_online and self.warmup > self.capacity:
+            raise ValueError(
+                f"warmup = {self.warmup} is more than capacity = {self.capacity}; no step would be learned "
+                "from; lower warmup or raise capacity"
+            )
         return self
 
     @property
     def total_iterations(self) -> int:
         """All phases together."""
         return self.cloning_iterations + self.offline_iterations + self.iterations
+
+    @property
+    def learns_online(self) -> bool:
+        """Whether anything is learned while playing."""
+        return self.iterations > 0 and self.updates_per_step > 0
 
     @property
     def steps_at_once(self) -> int:

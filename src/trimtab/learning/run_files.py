@@ -76,6 +76,8 @@ def keep_best(
 ) -> tuple[dict[str, float], float]:
     """Keep the parameters if no score was lower; the scores as metrics, and the lowest so far."""
     score = float(scores["score"])
+    way_out = "validate on other workloads"
+    refuse_non_finite(run, {"score": score}, iteration=iteration, way_out=way_out)
     if score < best:
         best = score
         save_tree(run.path / BEST, parameters, {"iteration": str(iteration), "score": repr(score)})

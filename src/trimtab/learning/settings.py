@@ -202,6 +202,8 @@ class TrainingSettings(Settings):
             )
         if self.algorithm != "ppo" and self.anchor:
             raise ValueError("anchor belongs to algorithm = ppo; set anchor = 0, or use ppo")
+        if self.algorithm != "ppo" and self.target_kl:
+            raise ValueError("target_kl belongs to algorithm = ppo; set target_kl = 0, or use ppo")
         if self.algorithm == "weighing" and self.baseline != "foreseen":
             raise ValueError(
                 f"algorithm = weighing judges actions by looking ahead; set baseline = foreseen, not "
@@ -212,6 +214,10 @@ class TrainingSettings(Settings):
         if self.episode_growth and not self.mean_episode_s:
             raise ValueError(
                 "episode_growth without mean_episode_s: nothing to grow from; set mean_episode_s"
+            )
+        if self.final_mean_episode_s and not self.episode_growth:
+            raise ValueError(
+                "final_mean_episode_s without episode_growth: episodes never grow; set episode_growth"
             )
         return self
 

@@ -349,6 +349,10 @@ def _refuse(task: Task, settings: TrainingSettings, environments: int, observati
         )
     if task.lessons and (settings.algorithm != "weighing" or settings.imitation_iterations):
         raise SettingsError("lessons are learned from by algorithm = weighing alone, without imitation")
+    if task.lessons and settings.doubt < 1:
+        raise SettingsError(
+            f"doubt = {settings.doubt:g} makes an agent try more, and with lessons none plays; set doubt = 1"
+        )
     if settings.algorithm == "weighing" and not set(ALTERNATIVES) <= set(observation):
         raise SettingsError(
             "algorithm = weighing needs a task that looks ahead for several actions, and this one does not; "

@@ -37,6 +37,12 @@ def check_settings(settings: DecimaSettings) -> None:
                 "training.baseline = foreseen goes by what is foreseen, and "
                 f"courses.{number}.look_ahead_s = 0 looks nowhere; set it to 50, or use baseline = critic"
             )
+        mean_s = settings.training.mean_episode_s
+        if mean_s and course.look_ahead_s:
+            raise SettingsError(
+                f"training.mean_episode_s = {mean_s:g} cuts episodes short of where "
+                f"courses.{number}.look_ahead_s = {course.look_ahead_s:g} looks; set one of them to 0"
+            )
     split_lane(
         [course.weight for course in settings.courses],
         size=settings.environments,
