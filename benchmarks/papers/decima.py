@@ -66,7 +66,7 @@ CLAIMS = (
         "Multi-resource: better than Tetris and Graphene\\*",
         "32 % (Alibaba trace) and 43 % (TPC-H) below Graphene\\*",
         "decima-multi",
-        ("multi-resource: learned / best", "multi-resource: network / best"),
+        ("multi-resource: learned / best", "multi-resource: compact / best"),
     ),
     Claim(
         "Another objective gives another policy: makespan",

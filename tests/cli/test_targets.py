@@ -11,7 +11,10 @@ VERBS = {
     "train": (["train", "dag"], "trimtab.dag_scheduling.decima.training.train_decima"),
     "compare": (["compare", "dag/batch"], "trimtab.benchmark.compare.compare"),
     "demo": (["demo"], "trimtab.benchmark.compare.compare"),
-    "simulate pod": (["simulate", "pod", "--policy", "hpa"], "trimtab.cli.simulate_pod._played"),
+    "simulate pod": (
+        ["simulate", "pod", "--policy", "hpa"],
+        "trimtab.pod_autoscaling.simulator.simulator.simulate_batch",
+    ),
     "simulate gpu": (
         ["simulate", "gpu", "--policy", "fifo"],
         "trimtab.gpu_scheduling.simulator.simulator.simulate",
