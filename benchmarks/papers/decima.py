@@ -66,7 +66,14 @@ CLAIMS = (
         "Multi-resource: better than Tetris and Graphene\\*",
         "32 % (Alibaba trace) and 43 % (TPC-H) below Graphene\\*",
         "decima-multi",
-        ("multi-resource: learned / best", "multi-resource: compact / best"),
+        (
+            "multi-resource: learned / best",
+            "multi-resource: compact / best",
+            *(
+                f"multi-resource stream, load {load}: compact / best of"
+                for load in ("0.50", "0.70", "0.85", "0.95")
+            ),
+        ),
     ),
     Claim(
         "Another objective gives another policy: makespan",

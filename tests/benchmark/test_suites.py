@@ -5,6 +5,7 @@ import pytest
 
 from trimtab.benchmark.dag_scheduling.suites import (
     BatchSuite,
+    MultiResourceStreamSuite,
     MultiResourceSuite,
     StreamSuite,
     four_classes,
@@ -55,6 +56,11 @@ def test_the_published_settings() -> None:
     assert multi.cluster.class_counts == (12, 12, 13, 13)
     assert multi.cluster.class_memory == (0.25, 0.5, 0.75, 1.0)
     assert multi.workload.random_memory
+    stream = MultiResourceStreamSuite()
+    assert stream.cluster == multi.cluster
+    assert [scenario.load for scenario in stream.scenarios()] == [0.5, 0.7, 0.85, 0.95]
+    assert (stream.workload.jobs, stream.workload.arrivals) == (200, "poisson")
+    assert stream.workload.random_memory
 
 
 def test_four_classes_add_up() -> None:
@@ -71,9 +77,13 @@ def test_single_fields_change_without_losing_the_others() -> None:
     assert (gap.workload.load, gap.scenarios()[0].name) == (None, "")
     batch = load_settings(StreamSuite, None, {"workload.arrivals": "batch", "loads": ()})
     assert batch.workload.load is None
-    multi = load_settings(MultiResourceSuite, None, {"cluster.executors": 20})
-    assert multi.cluster.class_counts == (5, 5, 5, 5)
-    assert multi.workload.random_memory
+    for kind in (MultiResourceSuite, MultiResourceStreamSuite):
+        multi = load_settings(kind, None, {"cluster.executors": 20, "workload.jobs": 10})
+        assert multi.cluster.class_counts == (5, 5, 5, 5)
+        assert multi.workload.random_memory
+        assert multi.workload.jobs == 10
+    gap = load_settings(MultiResourceStreamSuite, None, {"workload.mean_gap_s": 25.0, "loads": ()})
+    assert (gap.workload.load, gap.workload.random_memory) == (None, True)
 
 
 def test_a_file_keeps_its_memory_demands(tmp_path: Path) -> None:

@@ -171,6 +171,10 @@ SIZES = [{"count": 1, "memory": 0.5}, {"count": 4, "memory": 1.0}]
         {"workload": {"random_memory": False}, "cluster": {"executors": 5, "classes": SIZES}},
         {"workload": {"arrivals": "poisson", "jobs": 9, "mean_gap_s": 12.5}},
         {"workload": {"arrivals": "poisson", "jobs": 9, "load": 0.6}},
+        {
+            "workload": {"arrivals": "poisson", "jobs": 9, "load": 0.6, "random_memory": True},
+            "cluster": {"executors": 5, "classes": SIZES},
+        },
     ],
 )
 def test_the_command_judges_on_the_cluster_that_was_trained_for(

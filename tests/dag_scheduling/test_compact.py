@@ -232,6 +232,8 @@ def test_where_executors_are_alike_nothing_wanders():
         assert not widths("shortest")[part(name)][places].any() and widths("packed")[part(name)][places].all()
     assert not widths("shortest")[part("stage")][-1] and widths("packed")[part("stage")][-1]
     assert not widths("packed")[part("hidden")].any()
+    np.testing.assert_array_equal(widths("both-packed"), np.tile(widths("packed"), 2))
+    np.testing.assert_array_equal(first_numbers("both-packed", 0), np.tile(first_numbers("packed", 0), 2))
 
 
 # --- bundles ---------------------------------------------------------------------------------------
@@ -349,6 +351,8 @@ def test_a_run_takes_the_set_it_needs_from_where_it_starts():
     for begin, start, expected in (
         ("both", two, [batches, streams]),
         ("both", one, [streams, streams]),
+        ("both-packed", two, [batches, streams]),
+        ("both-packed", one, [streams, streams]),
         ("shortest", two, [batches]),
         ("shared", two, [streams]),
         ("shortest", one, [streams]),

@@ -45,6 +45,7 @@ SUITES: Registry[type[Suite]] = Registry(
         "dag/batch": f"{_DAG}:BatchSuite",
         "dag/decima": f"{_DAG}:DecimaSuite",
         "dag/multi-resource": f"{_DAG}:MultiResourceSuite",
+        "dag/multi-resource-stream": f"{_DAG}:MultiResourceStreamSuite",
         "dag/stream": f"{_DAG}:StreamSuite",
         "gpu/das-large": f"{_GPU}:DasLargeSuite",
         "gpu/das-medium": f"{_GPU}:DasMediumSuite",

@@ -50,9 +50,9 @@ def compare(
     Parameters
     ----------
     suite:
-        dag/batch, dag/stream, dag/multi-resource, dag/decima, stream/jobs, stream/nexmark, stream/sure,
-        pod/services, pod/unseen, gpu/das-small, gpu/das-medium, gpu/das-large, gpu/predicted-small or
-        gpu/oracle-small.
+        dag/batch, dag/stream, dag/multi-resource, dag/multi-resource-stream, dag/decima, stream/jobs,
+        stream/nexmark, stream/sure, pod/services, pod/unseen, gpu/das-small, gpu/das-medium, gpu/das-large,
+        gpu/predicted-small or gpu/oracle-small.
     policies:
         Policies separated by commas; `name:tuned` takes tuned settings (default: all of the suite).
     baseline:

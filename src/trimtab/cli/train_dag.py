@@ -120,11 +120,14 @@ def _compare_command(course: CourseSettings, folder: Path, *, sweep: bool) -> st
     """Play the policy and the rules it has to beat on the course's test seeds."""
     jobs, cluster = course.workload, course.cluster
     stream = jobs.arrivals == "poisson"
-    suite = "dag/multi-resource" if cluster.classes else "dag/stream" if stream else "dag/batch"
+    if cluster.classes:
+        suite = "dag/multi-resource-stream" if stream else "dag/multi-resource"
+    else:
+        suite = "dag/stream" if stream else "dag/batch"
     words = ["trimtab", "compare", suite, "--policies", f"{RIVALS},{folder}"]
     if jobs.name != "tpch":
         words += ["--workload", jobs.name]
-    if jobs.jobs != (200 if suite == "dag/stream" else 20):
+    if jobs.jobs != (200 if stream else 20):
         words += ["--jobs", str(jobs.jobs)]
     if cluster.executors != 50:
         words += ["--executors", str(cluster.executors)]

@@ -25,6 +25,7 @@ __all__ = [
     "BatchSuite",
     "DagSuite",
     "DecimaSuite",
+    "MultiResourceStreamSuite",
     "MultiResourceSuite",
     "StreamSuite",
     "four_classes",
@@ -274,6 +275,37 @@ class MultiResourceSuite(DagSuite):
     )
     policies: tuple[str, ...] = Field(
         default=(*ALL_RULES, "packed-srpt:tuned"),
+        min_length=1,
+        description="Policies; `:tuned` takes the tuned settings.",
+    )
+
+
+class RandomMemoryStream(StreamWorkload, RandomMemoryWorkload):
+    """A stream of such jobs."""
+
+    # Otherwise the first base would bring the usual value of all workloads.
+    random_memory: bool = Field(
+        default=True, description=RandomMemoryWorkload.model_fields["random_memory"].description
+    )
+
+
+class MultiResourceStreamSuite(StreamSuite):
+    """A stream of 200 jobs with random memory demands on four executor classes, at loads from 0.5 to 0.95."""
+
+    workload: RandomMemoryStream = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        default_factory=lambda: RandomMemoryStream.model_validate({}),
+        description="Which jobs arrive, and when.",
+    )
+    cluster: FourClassCluster = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        default_factory=lambda: FourClassCluster.model_validate({}),
+        description="The cluster they run on.",
+    )
+    loads: tuple[float, ...] = Field(
+        default=(0.5, 0.7, 0.85, 0.95),
+        description="Loads of a sweep, each a table of its own; empty: no sweep.",
+    )
+    policies: tuple[str, ...] = Field(
+        default=(*(name for name in ALL_RULES if name != "random"), "packed-srpt:tuned"),
         min_length=1,
         description="Policies; `:tuned` takes the tuned settings.",
     )

@@ -25,6 +25,7 @@ from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.problem import Action, Snapshot
 
 __all__ = [
+    "BOTH",
     "KIND",
     "WING",
     "CompactRule",
@@ -38,12 +39,15 @@ __all__ = [
 WING, KIND = "dag_scheduling", "decima-compact"
 
 Floats = NDArray[np.float64]
-Manner = Literal["shortest", "shared", "packed", "both"]
+Manner = Literal["shortest", "shared", "packed", "both", "both-packed"]
 """Where training starts: at capped SRPT, at equal shares, or at capped SRPT that wastes little memory.
 
-"both" has two sets of numbers, for batches as "shortest" and for streams as "shared".
+The last two have two sets of numbers, for batches and for streams.
 """
-BOTH: tuple[Manner, Manner] = ("shortest", "shared")
+BOTH: dict[Manner, tuple[Manner, Manner]] = {
+    "both": ("shortest", "shared"),
+    "both-packed": ("packed", "packed"),
+}
 
 FEATURES = {"job": list(JOB_FEATURES), "stage": list(STAGE_FEATURES), "idle": list(IDLE_FEATURES)}
 IDLE_MEMORY = "memory left idle"
@@ -147,8 +151,8 @@ def first_numbers(manner: Manner, seed: int) -> Floats:
     >>> first_numbers("shared", seed=0)[part("beyond")]
     array([8.])
     """
-    if manner == "both":
-        return np.concatenate([first_numbers(one, seed) for one in BOTH])
+    if manner in BOTH:
+        return np.concatenate([first_numbers(one, seed) for one in BOTH[manner]])
     numbers = np.zeros(SIZE)
     for name, told in FIRST[manner].items():
         numbers[part(name)] = [told.get(feature, 0.0) for feature in NAMES.get(name, ("",))]
@@ -163,8 +167,8 @@ def first_numbers(manner: Manner, seed: int) -> Floats:
 
 def widths(manner: Manner) -> Floats:
     """How far each number may usefully move in training; 0: it stays, as does what enters hidden units."""
-    if manner == "both":
-        return np.concatenate([widths(one) for one in BOTH])
+    if manner in BOTH:
+        return np.concatenate([widths(one) for one in BOTH[manner]])
     width = np.zeros(SIZE)
     for name, usual in {
         "order": 0.7,

@@ -13,7 +13,7 @@ from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.dag_scheduling.cluster import Cluster
-from trimtab.dag_scheduling.decima.compact import Manner, compact_policy, first_numbers, rule_of, widths
+from trimtab.dag_scheduling.decima.compact import BOTH, Manner, compact_policy, first_numbers, rule_of, widths
 from trimtab.dag_scheduling.decima.compact_rule import SIZE
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
@@ -133,7 +133,7 @@ class CompactTask:
 def _numbers_to_start_from(bundle: Bundle, manner: Manner) -> Floats:
     """Those of the bundle: of two sets the one for batches or for streams, one set for both alike."""
     sets = np.array(compact_policy(bundle).values).reshape(-1, SIZE)
-    if manner == "both":
+    if manner in BOTH:
         return np.concatenate([sets[0], sets[-1]])
     return sets[-1] if manner == "shared" else sets[0]
 
