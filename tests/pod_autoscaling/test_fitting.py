@@ -64,6 +64,18 @@ def test_outliers_and_holes_do_little_harm() -> None:
     assert app.memory_mib == pytest.approx(150, rel=0.05)
 
 
+def test_steps_without_the_number_of_pods_are_not_steps_of_one_pod() -> None:
+    """Two fifths of the time nobody counted the pods: what is found is what the rest says."""
+    columns = columns_of(Truth(), seed=5)
+    columns["replicas"][300:876] = np.nan
+    app, report = fit_application(service_history("uncounted", 15.0, columns), balancing="random")
+    assert 1000 * app.cpu_s == pytest.approx(20, rel=0.03)
+    assert app.memory_mib == pytest.approx(150, rel=0.03)
+    assert app.memory_per_request_mib == pytest.approx(Truth().per_request_mib, rel=0.15)
+    assert app.segments[0].cpu_variation == pytest.approx(Truth().variation, rel=0.2)
+    assert report.r_squared["memory"] > 0.5
+
+
 def test_without_limits_latency_is_a_straight_line_s_beginning() -> None:
     columns = columns_of(Truth(cpu_ms=5, io_ms=40, mean_rate=300))
     del columns["cpu_limit"]
@@ -221,6 +233,9 @@ def test_idle_memory_that_cannot_be_told_from_nothing() -> None:
 
 def test_too_few_samples() -> None:
     short = {name: values[:15] for name, values in COLUMNS.items()}
+    with pytest.raises(HistoryError, match="15 samples with rate, CPU and replicas; 20 are needed"):
+        fit_application(service_history("short", 15.0, short))
+    del short["replicas"]
     with pytest.raises(HistoryError, match="15 samples with rate and CPU; 20 are needed"):
         fit_application(service_history("short", 15.0, short))
 

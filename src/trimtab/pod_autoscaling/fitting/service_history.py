@@ -49,8 +49,8 @@ class ServiceHistory:
 
     @property
     def pods(self) -> Floats:
-        """Pods that served, [T]; 1 where that is not known."""
-        return np.where(np.isfinite(self.replicas), np.maximum(self.replicas, 1), 1)
+        """Pods that served, [T]: NaN where that is not known, but 1 if it is known nowhere."""
+        return np.maximum(self.replicas, 1.0) if self.knows("replicas") else np.ones(len(self.replicas))
 
     @property
     def load(self) -> Floats:

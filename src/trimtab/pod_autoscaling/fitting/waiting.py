@@ -140,7 +140,7 @@ def _variation(history: ServiceHistory, cpu_s: float, io_s: float, report: FitRe
     p50, p99 = history.latency_p50_s, history.latency_p99_s
     has_median = bool((p50 > 0).any())
     middle = p50 if has_median else history.latency_s
-    usable = (middle > 0) & (p99 > 0) & (history.rate > 0)
+    usable = (middle > 0) & (p99 > 0) & (history.load > 0)
     if not usable.any():
         report.warn("no percentiles of latency: work is taken for exponential (variation 1)")
         return 1.0
