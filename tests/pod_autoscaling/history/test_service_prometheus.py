@@ -153,3 +153,6 @@ def test_missing_samples_are_unknown(tmp_path: Path) -> None:
     assert report.dropped == {"step without rate": 1, "step without cpu": 1}
     with pytest.raises(HistoryError, match="give a longer step_s"):
         read_service_prometheus(str(tmp_path), step_s=1e-6)
+    for step_s in (0, -15):
+        with pytest.raises(HistoryError, match=f"steps of {step_s} s; give a length above 0"):
+            read_service_prometheus(str(tmp_path), step_s=step_s)

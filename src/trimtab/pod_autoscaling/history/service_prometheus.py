@@ -14,7 +14,12 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.pod_autoscaling.fitting.service_history import COLUMNS, ServiceHistory, service_history
+from trimtab.pod_autoscaling.fitting.service_history import (
+    COLUMNS,
+    ServiceHistory,
+    check_step,
+    service_history,
+)
 from trimtab.pod_autoscaling.problem import Floats
 from trimtab.rates.counting import LONGEST
 from trimtab.rates.range_queries import Points, on_grid, read_range, spacing_of
@@ -65,6 +70,7 @@ def read_service_prometheus(
     `source` is the address of a server, or a folder with saved answers of range queries: `rate.json`,
     `cpu.json`, `memory_mib.json` (in bytes, as Prometheus has it), `latency_s.json`, ..., `starts.json`.
     """
+    check_step(source, step_s)
     report = ImportReport(source)
     given = {
         "rate": rate_query,
