@@ -81,7 +81,22 @@ def test_without_limits_latency_is_a_straight_line_s_beginning() -> None:
     del columns["cpu_limit"]
     app, report = fit_application(service_history("no limits", 15.0, columns))
     assert 1000 * (app.cpu_s + app.io_s) == pytest.approx(45, rel=0.1)
-    assert any("cpu_limit is not known" in sentence for sentence in report.assumptions)
+    assert any("how busy pods were is not known" in sentence for sentence in report.assumptions)
+
+
+def test_limits_without_the_number_of_pods_say_nothing_of_queueing() -> None:
+    columns = columns_of(Truth(cpu_ms=5, io_ms=40, mean_rate=300))
+    limited = {name: values for name, values in columns.items() if name != "replicas"}
+    unlimited = {name: values for name, values in limited.items() if name != "cpu_limit"}
+    app, report = fit_application(service_history("uncounted", 15.0, limited))
+    assert app == fit_application(service_history("unlimited", 15.0, unlimited))[0]
+    assert any("there were several: pods used up to" in sentence for sentence in report.warnings)
+    # As much as one pod may use: then there may be one.
+    for name in ("rate", "cpu"):
+        limited[name] = limited[name] / 6
+    _, report = fit_application(service_history("one", 15.0, limited))
+    assert not any("there were several" in sentence for sentence in report.warnings)
+    assert any("less work and queueing" in one.how for one in report.estimates)
 
 
 def test_without_anything_but_rate_and_cpu() -> None:
