@@ -78,12 +78,17 @@ def test_the_queries() -> None:
     }  # fmt: skip
     assert queries["rate"] == 'sum(rate(h_count{namespace="shop",code!~"5.."}[2m]))'
     assert "[2m]" in queries["cpu"]
+    # A workload is a Deployment or a StatefulSet, and only one of the two tells of it.
+    assert queries["replicas"] == (
+        'max(kube_deployment_status_replicas_ready{namespace="shop",deployment="cart"}'
+        ' or kube_statefulset_status_replicas_ready{namespace="shop",statefulset="cart"})'
+    )
     assert queries_for(namespace="shop", workload=None, latency_metric=None) == {}
 
 
 def test_every_query_is_about_the_pods_of_the_workload_alone() -> None:
     queries = queries_for(namespace="shop", workload="cart", latency_metric="h")
-    del queries["replicas"]  # of the Deployment itself
+    del queries["replicas"]  # of the Deployment or StatefulSet itself
     for query in queries.values():
         patterns = re.findall('pod=~"(.*?)"', query)
         assert len(patterns) == query.count('namespace="shop"')

@@ -142,8 +142,9 @@ def queries_for(
             "cpu": f"sum(rate(container_cpu_usage_seconds_total{containers}[{window}]))",
             "memory_mib": f"avg(sum by (pod) (container_memory_working_set_bytes{containers}))",
             "replicas": (
-                "max(kube_deployment_status_replicas_ready"
-                f'{{namespace="{namespace}",deployment="{workload}"}})'
+                f'max(kube_deployment_status_replicas_ready{{namespace="{namespace}",deployment="{workload}"}}'
+                " or kube_statefulset_status_replicas_ready"
+                f'{{namespace="{namespace}",statefulset="{workload}"}})'
             ),
             "cpu_limit": (
                 "avg(sum by (pod) (kube_pod_container_resource_limits"
