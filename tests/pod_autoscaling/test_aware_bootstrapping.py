@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks.pod_bootstrap import BEFORE, STEPS, counted, shares, times_more
@@ -14,7 +16,7 @@ from trimtab.core.randomness import split
 from trimtab.learning.off_policy_settings import OffPolicySettings
 from trimtab.pod_autoscaling.aware.bootstrapping import Bootstrapper, BootstrappingSettings
 from trimtab.pod_autoscaling.aware.retraining import GivenServices, Outcomes
-from trimtab.pod_autoscaling.aware.services import draw_services
+from trimtab.pod_autoscaling.aware.services import Service, draw_services
 from trimtab.pod_autoscaling.aware.task import PRESETS, AwareSettings
 
 pytestmark = pytest.mark.pods
@@ -39,14 +41,18 @@ OBSERVED, OFFLINE = 40, 7
 
 
 def started(
-    settings: AwareSettings = SETTINGS, *, drift: DriftSettings | None = None, **phases: float
+    settings: AwareSettings = SETTINGS,
+    *,
+    drift: DriftSettings | None = None,
+    services: list[Service] = SERVICES,
+    **phases: float,
 ) -> Bootstrapper:
     """R1 is what the rule uses where alpha is 1, which anybody reaches, and 1 where it is 0: nobody does."""
     asked = {"observe_ticks": OBSERVED, "evaluation_episodes": 2, "cooldown_ticks": 5, "alpha": 1.0, **phases}
     chosen = BootstrappingSettings(
         phases=BootstrapSettings(**asked), offline_every=1, practice_copies=1, drift=drift
     )
-    return Bootstrapper(GivenServices(settings, lambda _: SERVICES), chosen, seed=2)
+    return Bootstrapper(GivenServices(settings, lambda _: services), chosen, seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +112,23 @@ def test_below_r2_the_rule_takes_over_and_the_application_is_fitted_anew():
     assert one.fitted[0] is not before[0] and one.fitted[1] is before[1]
 
 
+def test_a_service_that_no_application_fits_waits_and_holds_up_nobody():
+    """Nothing arrives at service 0 for as long as it is observed; then there is something to go by."""
+    trace = SERVICES[0].trace
+    rates = np.where(np.arange(len(trace.rates)) < 15 * OBSERVED, 0.0, trace.rates)
+    silent = replace(SERVICES[0], trace=replace(trace, rates=rates))
+    one = started(services=[silent, SERVICES[1]])
+    one.live(OBSERVED + OFFLINE + 2)
+    waiting = [event for event in one.events if event.service == 0]
+    assert [event.phase for event in waiting] == [Phase.OFFLINE] * 2
+    assert waiting[1].because.startswith("no application fits yet: service 0: nothing arrived")
+    assert set(one.fitted) == {1} and one.online[-1].tolist() == [False, True]
+    one.live(25)
+    true = silent.application
+    assert one.fitted[0].cpu_s == pytest.approx(true.cpu_s, rel=0.2)
+    assert one._iterations[0] > 0
+
+
 def test_the_same_seed_gives_the_same_life(online):
     again = started()
     again.live(len(online.online))
@@ -124,6 +147,15 @@ def test_settings_that_make_no_sense_are_refused(changes, told):
     training = TRAINING.model_copy(update=changes)
     with pytest.raises(SettingsError, match=told):
         started(SETTINGS.model_copy(update={"training": training}))
+
+
+@pytest.mark.parametrize(("observed", "horizon"), [(19, 10), (40, 40)])
+def test_too_short_a_look_is_refused_before_it_begins(observed, horizon):
+    training = TRAINING.model_copy(update={"horizon": horizon})
+    settings = SETTINGS.model_copy(update={"training": training})
+    least = max(20, horizon + 1)
+    with pytest.raises(SettingsError, match=f"observe_ticks = {observed}.*; observe {least} or more"):
+        started(settings, observe_ticks=observed)
 
 
 def test_the_shipped_settings_are_direct_control_of_one_service_each():

@@ -154,6 +154,15 @@ def test_on_copies_the_rule_saves_what_a_policy_wastes():
     assert [it.what for it in one.happenings] == [Retraining.WARNED, Retraining.ALARMED]
 
 
+def test_what_was_learned_elsewhere_is_compared_on_copies_too():
+    """A policy that wastes, and another one that is taken from elsewhere: fewer pods, and all in time."""
+    one = serving(policy=always(1), trainer=lambda _: {0: always(0)})
+    one.live(3 + GATHERED)
+    assert told(one)[0] == (2, 0, Retraining.ALARMED)
+    assert one.happenings[1].because.startswith("on copies it earns")
+    assert set(one.fitted) == {0}
+
+
 def test_who_is_not_to_retrain_only_learns_anew_what_is_usual():
     one = serving(trainer=lambda _: {0: always(-1)})
     one.live(3 + GATHERED, retrains=False)

@@ -126,6 +126,18 @@ def test_copies_meet_the_traffic_that_was_seen_in_the_size_that_was_there(observ
         practice_services(log, fitted, [1], copies=1, steps=200, seed=5)
 
 
+def test_copies_of_a_stretch_in_which_the_trace_began_anew():
+    """Half an hour is 120 intervals; the row before the new beginning is later by the clock."""
+    task, log = ruled(123)
+    fitted = fit_services(log, task, [0])
+    seam = slice(118, 122)
+    times = [one["now_s"][0] for one in log._rows[seam]]
+    assert times[0] > times[1]
+    for steps in (4, 1):
+        (copy,) = practice_services(log, fitted, [0], copies=1, steps=steps, seed=1, span=seam)
+        assert (len(copy.trace.rates), copy.trace.step_s) == (steps, 15)
+
+
 def test_a_log_keeps_no_more_than_it_should(observed):
     log = MetricsLog(keep=3)
     for _ in range(5):

@@ -64,12 +64,39 @@ def test_outliers_and_holes_do_little_harm() -> None:
     assert app.memory_mib == pytest.approx(150, rel=0.05)
 
 
+def test_steps_without_the_number_of_pods_are_not_steps_of_one_pod() -> None:
+    """Two fifths of the time nobody counted the pods: what is found is what the rest says."""
+    columns = columns_of(Truth(), seed=5)
+    columns["replicas"][300:876] = np.nan
+    app, report = fit_application(service_history("uncounted", 15.0, columns), balancing="random")
+    assert 1000 * app.cpu_s == pytest.approx(20, rel=0.03)
+    assert app.memory_mib == pytest.approx(150, rel=0.03)
+    assert app.memory_per_request_mib == pytest.approx(Truth().per_request_mib, rel=0.15)
+    assert app.segments[0].cpu_variation == pytest.approx(Truth().variation, rel=0.2)
+    assert report.r_squared["memory"] > 0.5
+
+
 def test_without_limits_latency_is_a_straight_line_s_beginning() -> None:
     columns = columns_of(Truth(cpu_ms=5, io_ms=40, mean_rate=300))
     del columns["cpu_limit"]
     app, report = fit_application(service_history("no limits", 15.0, columns))
     assert 1000 * (app.cpu_s + app.io_s) == pytest.approx(45, rel=0.1)
-    assert any("cpu_limit is not known" in sentence for sentence in report.assumptions)
+    assert any("how busy pods were is not known" in sentence for sentence in report.assumptions)
+
+
+def test_limits_without_the_number_of_pods_say_nothing_of_queueing() -> None:
+    columns = columns_of(Truth(cpu_ms=5, io_ms=40, mean_rate=300))
+    limited = {name: values for name, values in columns.items() if name != "replicas"}
+    unlimited = {name: values for name, values in limited.items() if name != "cpu_limit"}
+    app, report = fit_application(service_history("uncounted", 15.0, limited))
+    assert app == fit_application(service_history("unlimited", 15.0, unlimited))[0]
+    assert any("there were several: pods used up to" in sentence for sentence in report.warnings)
+    # As much as one pod may use: then there may be one.
+    for name in ("rate", "cpu"):
+        limited[name] = limited[name] / 6
+    _, report = fit_application(service_history("one", 15.0, limited))
+    assert not any("there were several" in sentence for sentence in report.warnings)
+    assert any("less work and queueing" in one.how for one in report.estimates)
 
 
 def test_without_anything_but_rate_and_cpu() -> None:
@@ -221,6 +248,9 @@ def test_idle_memory_that_cannot_be_told_from_nothing() -> None:
 
 def test_too_few_samples() -> None:
     short = {name: values[:15] for name, values in COLUMNS.items()}
+    with pytest.raises(HistoryError, match="15 samples with rate, CPU and replicas; 20 are needed"):
+        fit_application(service_history("short", 15.0, short))
+    del short["replicas"]
     with pytest.raises(HistoryError, match="15 samples with rate and CPU; 20 are needed"):
         fit_application(service_history("short", 15.0, short))
 
@@ -249,8 +279,9 @@ def test_a_limit_that_cannot_be_held() -> None:
     app, report = fit_application(service_of(Truth()), slo_ms=100.0)
     assert app.unloaded_p99_s >= 0.1 and app.slo_s == 0.1
     assert any("slo_ms = 100 is not above" in sentence for sentence in report.warnings)
-    with pytest.raises(HistoryError, match="slo_ms = -1; give milliseconds, or 0"):
-        fit_application(service_of(Truth()), slo_ms=-1.0)
+    for slo_ms in (-1.0, 1e7, np.nan):
+        with pytest.raises(HistoryError, match=r"slo_ms = .*; give milliseconds, an hour of them at most"):
+            fit_application(service_of(Truth()), slo_ms=slo_ms)
 
 
 def test_the_report_in_words_and_as_json() -> None:

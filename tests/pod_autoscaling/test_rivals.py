@@ -79,6 +79,15 @@ def test_bundles_are_small_and_say_what_they_are(name: str) -> None:
     assert bundle.manifest["scores"]["last_round"]["late_share"] < 0.2
 
 
+@pytest.mark.parametrize("length", [4, 5, 6])
+def test_a_history_too_short_for_a_minute_s_growth_shows_none(length: int) -> None:
+    """A deployment may show as few as four intervals; growth of a minute needs six."""
+    rate = 10 * 2.0 ** np.arange(length)[None]
+    seen = look(snapshot_of(services_of(1), history=length, rate=rate, cpu=1.0))
+    assert seen.growth_minute.tolist() == ([0.0] if length < 6 else [1.0])
+    assert 0 < seen.growth[0] < np.log(2)
+
+
 @pytest.mark.parametrize("setting", ["", ":learn=0"])
 @pytest.mark.parametrize("name", NAMES)
 def test_from_far_too_few_or_too_many_pods_each_comes_to_a_sane_size(name: str, setting: str) -> None:

@@ -12,7 +12,9 @@ import math
 
 from trimtab.core.settings import Field, Settings, model_validator
 
-__all__ = ["Application", "Segment"]
+__all__ = ["LONGEST_LIMIT_MS", "Application", "Segment"]
+
+LONGEST_LIMIT_MS = 3.6e6
 
 
 class Segment(Settings):
@@ -77,7 +79,10 @@ class Application(Settings):
         default=2.0, ge=1.05, le=100, description="Latency limit, in unloaded 99th percentiles; see slo_s."
     )
     slo_ms: float = Field(
-        default=0.0, ge=0, le=3.6e6, description="Limit of the 99th percentile; 0: slo_factor decides."
+        default=0.0,
+        ge=0,
+        le=LONGEST_LIMIT_MS,
+        description="Limit of the 99th percentile; 0: slo_factor decides.",
     )
 
     @model_validator(mode="after")

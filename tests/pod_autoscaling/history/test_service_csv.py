@@ -85,6 +85,10 @@ def test_rows_without_times(tmp_path: Path) -> None:
     assert read_service_csv(path, step_s=30)[0].step_s == 30
     named = written(tmp_path, "when,rps,cpu\n0,1,0.1\n1,2,0.2\n")
     assert read_service_csv(named, time_column="when", step_s=10)[0].step_s == 10
+    for step_s in (0, -15, np.inf):
+        for one in (path, named):
+            with pytest.raises(HistoryError, match=f"steps of {step_s} s; give a length above 0"):
+                read_service_csv(one, step_s=step_s)
 
 
 @pytest.mark.parametrize(

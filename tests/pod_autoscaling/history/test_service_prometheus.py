@@ -78,12 +78,17 @@ def test_the_queries() -> None:
     }  # fmt: skip
     assert queries["rate"] == 'sum(rate(h_count{namespace="shop",code!~"5.."}[2m]))'
     assert "[2m]" in queries["cpu"]
+    # A workload is a Deployment or a StatefulSet, and only one of the two tells of it.
+    assert queries["replicas"] == (
+        'max(kube_deployment_status_replicas_ready{namespace="shop",deployment="cart"}'
+        ' or kube_statefulset_status_replicas_ready{namespace="shop",statefulset="cart"})'
+    )
     assert queries_for(namespace="shop", workload=None, latency_metric=None) == {}
 
 
 def test_every_query_is_about_the_pods_of_the_workload_alone() -> None:
     queries = queries_for(namespace="shop", workload="cart", latency_metric="h")
-    del queries["replicas"]  # of the Deployment itself
+    del queries["replicas"]  # of the Deployment or StatefulSet itself
     for query in queries.values():
         patterns = re.findall('pod=~"(.*?)"', query)
         assert len(patterns) == query.count('namespace="shop"')
@@ -153,3 +158,6 @@ def test_missing_samples_are_unknown(tmp_path: Path) -> None:
     assert report.dropped == {"step without rate": 1, "step without cpu": 1}
     with pytest.raises(HistoryError, match="give a longer step_s"):
         read_service_prometheus(str(tmp_path), step_s=1e-6)
+    for step_s in (0, -15):
+        with pytest.raises(HistoryError, match=f"steps of {step_s} s; give a length above 0"):
+            read_service_prometheus(str(tmp_path), step_s=step_s)

@@ -5,7 +5,8 @@ The phases are those of `trimtab.control.bootstrap`, for each service its own; o
 observe   The rule acts. What metrics say is kept.
 offline   The rule acts. An application is fitted to what was seen; once every `offline_every` intervals the
           learner copies the rule (cloning), later learns by TD3+BC from the log and from episodes of its own
-          on the fitted copy, where its noise harms nobody. When these iterations are over it plays
+          on the fitted copy, where its noise harms nobody. Where no application fits (say, nothing arrived)
+          it waits for metrics that one can be fitted to. When these iterations are over it plays
           evaluations there, without noise, and goes online when their mean reward reaches R1. Until then it
           goes on learning, and is evaluated again once an episode (`horizon`).
 online    The learner acts and learns, held to the rule by an anchor that fades. When the mean reward of the
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 
 from trimtab.control.bootstrap import Bootstrap, BootstrapSettings, Phase
 from trimtab.control.drift import Drift, DriftSettings, DriftWatch
-from trimtab.core.errors import SettingsError
+from trimtab.core.errors import HistoryError, SettingsError
 from trimtab.core.randomness import split
 from trimtab.core.settings import Field, Settings
 from trimtab.learning.off_policy_learner import Learner
@@ -48,6 +49,7 @@ from trimtab.pod_autoscaling.aware.retraining import (
     fit_services,
     practice_services,
 )
+from trimtab.pod_autoscaling.fitting.service_history import LEAST_SAMPLES
 from trimtab.pod_autoscaling.problem import Flags, Floats, Integers
 
 __all__ = ["Bootstrapper", "BootstrappingSettings", "Event"]
@@ -83,7 +85,7 @@ class BootstrappingSettings(Settings):
 
 
 class Event(NamedTuple):
-    """A service changed its phase."""
+    """A service changed its phase, or waits in it for metrics that an application fits."""
 
     tick: int
     service: int
@@ -112,6 +114,13 @@ class Bootstrapper:
                 "neither cloning_iterations nor offline_iterations: nothing is learned before the learner "
                 "acts; set both"
             )
+        least = max(LEAST_SAMPLES, training.horizon + 1)
+        if self.settings.phases.observe_ticks < least:
+            raise SettingsError(
+                f"observe_ticks = {self.settings.phases.observe_ticks}: applications are fitted to "
+                f"{LEAST_SAMPLES} intervals or more, and episodes on copies have horizon = "
+                f"{training.horizon}; observe {least} or more"
+            )
         self._task, self._training, self._seed = task, training, seed
         self._fleet = _Fleet(task, training, seed)
         phases = self.settings.phases
@@ -124,6 +133,7 @@ class Bootstrapper:
             Replay(task.layout, lanes=1, capacity=self.settings.practice_steps) for _ in range(task.size)
         ]
         self.fitted: dict[int, Application] = {}
+        self._unfit: set[int] = set()
         self._credits: dict[int, float] = {}
         self._iterations, self._acted = np.zeros(task.size, np.int64), np.zeros(task.size, np.int64)
         self._ticks = 0
@@ -175,7 +185,8 @@ class Bootstrapper:
         if self._watches:
             self._watches[row].reset_reference()
         if phase is Phase.OFFLINE:
-            self.fitted |= fit_services(self._log, self._task, [row], span=self._lately)
+            if (unfit := self._fit(row)) is not None:
+                self.events.append(Event(self._ticks, row, phase, unfit))
             again = self._acted[row] > 0
             # What was cloned once need not be cloned again.
             self._iterations[row] = self._training.cloning_iterations if again else 0
@@ -183,6 +194,16 @@ class Bootstrapper:
             self._credits.pop(row, None)
 
     # --- offline ----------------------------------------------------------------------------------
+
+    def _fit(self, row: int) -> str | None:
+        """Fit an application to what was seen lately; why that cannot be done, if it cannot."""
+        try:
+            self.fitted |= fit_services(self._log, self._task, [row], span=self._lately)
+        except HistoryError as error:
+            self._unfit.add(row)
+            return f"no application fits yet: {error}"
+        self._unfit.discard(row)
+        return None
 
     def _due(self) -> Integers:
         """Services offline that have an iteration now: often at first, once an episode later."""
@@ -202,6 +223,7 @@ class Bootstrapper:
 
     def _learn_offline(self, rows: Integers) -> None:
         """One iteration of these services; evaluations where the scheduled ones are over."""
+        rows = rows[[row not in self._unfit or self._fit(row) is None for row in rows.tolist()]]
         if not len(rows):
             return
         training, last = self._training, self._last

@@ -219,6 +219,9 @@ class Retrainer:
         """Whether what was learned is to serve, and why."""
         if not self.settings.compared:
             return True, "taken unseen"
+        # Whoever trained elsewhere has fitted nothing here.
+        if (unfit := self._fit(row, self._lately)) is not None:
+            return False, unfit
         old, new = (self._played(row, one) for one in (self.policies[row], learned))
         return new > old, f"on copies it earns {new:.3f}, the present one {old:.3f}"
 

@@ -173,6 +173,7 @@ class MetricsLog:
         self._keep = keep
         self._rows: list[dict[str, Floats]] = []
         self._starts: list[dict[float, float]] = []
+        self._interval_s = 0.0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -199,6 +200,7 @@ class MetricsLog:
         row = {name: np.where(told, column, np.nan) for name, column in columns.items()}
         row |= {"size": snapshot.size.copy(), "now_s": snapshot.now_s.copy()}
         self._rows = [*self._rows[1 - self._keep :], row] if self._keep > 1 else [row]
+        self._interval_s = snapshot.interval_s
         self._note_starts(snapshot)
 
     def application(
@@ -232,8 +234,10 @@ class MetricsLog:
         rates = np.array([one["rate"][row] for one in stretch])
         usual = float(np.nanmean(rates)) if np.isfinite(rates).any() else _LEAST_RATE
         rates = np.maximum(np.where(np.isfinite(rates), rates, usual), _LEAST_RATE)
-        step_s = float(stretch[1]["now_s"][row] - stretch[0]["now_s"][row]) if steps > 1 else 15.0
-        trace = RateTrace(rates, step_s, Provenance("measured"), start_s=float(stretch[0]["now_s"][row]))
+        # Not the time between two rows: a trace that is over begins anew, at an earlier time of day.
+        trace = RateTrace(
+            rates, self._interval_s, Provenance("measured"), start_s=float(stretch[0]["now_s"][row])
+        )
         return Service(application, trace, STEADY, stretch[0]["size"][row])
 
     def _note_starts(self, snapshot: Snapshot) -> None:

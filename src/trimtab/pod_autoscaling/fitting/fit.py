@@ -14,7 +14,7 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.settings import load_settings
-from trimtab.pod_autoscaling.application import Application
+from trimtab.pod_autoscaling.application import LONGEST_LIMIT_MS, Application
 from trimtab.pod_autoscaling.fitting.balancing import Balancing
 from trimtab.pod_autoscaling.fitting.memory import fit_memory
 from trimtab.pod_autoscaling.fitting.report import NAN, Estimate, FitReport
@@ -89,8 +89,11 @@ def fit_application(
 
 def _with_limit(application: Application, slo_ms: float, report: FitReport) -> Application:
     """With a limit of its own, even one that cannot be held: so it is with a service that became slow."""
-    if not 0 < slo_ms < np.inf:
-        raise HistoryError(f"{report.source}: slo_ms = {slo_ms:g}; give milliseconds, or 0 to leave it open")
+    if not 0 < slo_ms <= LONGEST_LIMIT_MS:
+        raise HistoryError(
+            f"{report.source}: slo_ms = {slo_ms:g}; give milliseconds, an hour of them at most, or 0 to "
+            "leave it open"
+        )
     limited = application.model_copy(update={"slo_ms": slo_ms})
     if limited.limit_problem:
         report.warn(limited.limit_problem)

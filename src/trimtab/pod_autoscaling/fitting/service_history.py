@@ -9,7 +9,7 @@ import numpy as np
 from trimtab.core.errors import HistoryError
 from trimtab.pod_autoscaling.problem import Floats
 
-__all__ = ["COLUMNS", "LEAST_SAMPLES", "ServiceHistory", "service_history"]
+__all__ = ["COLUMNS", "LEAST_SAMPLES", "ServiceHistory", "check_step", "service_history"]
 
 COLUMNS: dict[str, str] = {
     "rate": "requests per second that arrived",
@@ -49,8 +49,8 @@ class ServiceHistory:
 
     @property
     def pods(self) -> Floats:
-        """Pods that served, [T]; 1 where that is not known."""
-        return np.where(np.isfinite(self.replicas), np.maximum(self.replicas, 1), 1)
+        """Pods that served, [T]: NaN where that is not known, but 1 if it is known nowhere."""
+        return np.maximum(self.replicas, 1.0) if self.knows("replicas") else np.ones(len(self.replicas))
 
     @property
     def load(self) -> Floats:
@@ -68,6 +68,12 @@ class ServiceHistory:
         return bool(np.isfinite(getattr(self, column)).any())
 
 
+def check_step(source: str, step_s: float | None) -> None:
+    """Refuse a length of steps that is none; None: it was not told."""
+    if step_s is not None and not (np.isfinite(step_s) and step_s > 0):
+        raise HistoryError(f"{source}: steps of {step_s} s; give a length above 0")
+
+
 def service_history(
     source: str, step_s: float, columns: dict[str, Floats], *, starts_s: Floats | None = None
 ) -> ServiceHistory:
@@ -80,8 +86,7 @@ def service_history(
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
         raise HistoryError(f"{source}: no column {unknown[0]!r}; there are {', '.join(COLUMNS)}")
-    if not (np.isfinite(step_s) and step_s > 0):
-        raise HistoryError(f"{source}: steps of {step_s} s; give a length above 0")
+    check_step(source, step_s)
     for name in NEEDED:
         if name not in columns or not np.isfinite(columns[name]).any():
             raise HistoryError(f"{source}: no {name} ({COLUMNS[name]}); without it there is nothing to fit")

@@ -18,6 +18,8 @@ from trimtab.pod_autoscaling.problem import Flags, Floats
 __all__ = ["Latency", "fit_latency"]
 
 LOW_LOAD = 0.5
+ONE_POD = 0.95
+"""A single pod is within its limit for this share of the time at least; the rest may be wrong samples."""
 MOST_CORES_PER_REQUEST = 64.0
 LONGEST_S = 600.0
 MOST_VARIATION = 50.0
@@ -76,7 +78,7 @@ def _unloaded(
 ) -> tuple[Line, str]:
     """Latency at no load less the work, as the first coefficient of a line."""
     arrived = np.where(history.rate > 0, history.load, np.nan)
-    limited = history.knows("cpu_limit")
+    limited = history.knows("cpu_limit") and not _uncounted(history, report)
     limits = history.cpu_limit if limited else np.ones(len(arrived))
     load, latency, limit = smoothed(arrived, history.latency_s, limits)
     if len(load) < LEAST_SAMPLES:
@@ -88,11 +90,24 @@ def _unloaded(
     load, latency, limit = load[low], latency[low], limit[low]
     if limited:
         return _less_queueing(load, latency, limit, cpu_s, balancing, report)
-    report.assume("cpu_limit is not known: latency at no load is a straight line's beginning")
+    report.assume("how busy pods were is not known: latency at no load is a straight line's beginning")
     if load.std() < LEAST_VARIATION * load.mean():
         return robust_line(np.ones((len(load), 1)), latency - cpu_s), "latency less work"
     line = robust_line(np.column_stack([np.ones(len(load)), load]), latency - cpu_s)
     return line, "latency at rate 0, less work"
+
+
+def _uncounted(history: ServiceHistory, report: FitReport) -> bool:
+    """Whether nobody counted the pods, and one could not have used that much CPU within its limit."""
+    share = history.cpu / history.cpu_limit
+    share = share[np.isfinite(share)]
+    if history.knows("replicas") or not share.size or np.quantile(share, ONE_POD) <= 1:
+        return False
+    report.warn(
+        f"replicas are not known, and there were several: pods used up to {share.max():.3g} times the "
+        "cpu_limit of one; give replicas, for without them cpu_limit says nothing of queueing"
+    )
+    return True
 
 
 def _low_load(load: Floats, busy_per_request: Floats | None, report: FitReport) -> Flags:
@@ -140,7 +155,7 @@ def _variation(history: ServiceHistory, cpu_s: float, io_s: float, report: FitRe
     p50, p99 = history.latency_p50_s, history.latency_p99_s
     has_median = bool((p50 > 0).any())
     middle = p50 if has_median else history.latency_s
-    usable = (middle > 0) & (p99 > 0) & (history.rate > 0)
+    usable = (middle > 0) & (p99 > 0) & (history.load > 0)
     if not usable.any():
         report.warn("no percentiles of latency: work is taken for exponential (variation 1)")
         return 1.0

@@ -24,8 +24,9 @@ def fit_work_s(history: ServiceHistory, report: FitReport) -> float:
     """Core-seconds of a request: the slope of CPU against the rate."""
     rate, cpu, pods = smoothed(history.rate, history.cpu, history.pods)
     if len(rate) < LEAST_SAMPLES:
+        known = "rate, CPU and replicas" if history.knows("replicas") else "rate and CPU"
         raise HistoryError(
-            f"{history.source}: {len(rate)} samples with rate and CPU; {LEAST_SAMPLES} are needed, ask for a "
+            f"{history.source}: {len(rate)} samples with {known}; {LEAST_SAMPLES} are needed, ask for a "
             "longer span"
         )
     if not rate.any():

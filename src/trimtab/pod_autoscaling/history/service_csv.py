@@ -15,7 +15,12 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.pod_autoscaling.fitting.service_history import COLUMNS, ServiceHistory, service_history
+from trimtab.pod_autoscaling.fitting.service_history import (
+    COLUMNS,
+    ServiceHistory,
+    check_step,
+    service_history,
+)
 from trimtab.pod_autoscaling.problem import Floats
 from trimtab.rates.counting import LONGEST
 from trimtab.rates.csv_tables import amount_of, clock_of, header_and_rows, place_named, time_place
@@ -89,6 +94,7 @@ def read_service_csv(
 
     `step_s` is needed where no column tells the time: every row is then a step.
     """
+    check_step(path, step_s)
     report = ImportReport(path)
     header, rows = header_and_rows(Path(path), keep_going=keep_going, report=report, way_out=WAY_OUT)
     if not header:

@@ -14,7 +14,12 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.pod_autoscaling.fitting.service_history import COLUMNS, ServiceHistory, service_history
+from trimtab.pod_autoscaling.fitting.service_history import (
+    COLUMNS,
+    ServiceHistory,
+    check_step,
+    service_history,
+)
 from trimtab.pod_autoscaling.problem import Floats
 from trimtab.rates.counting import LONGEST
 from trimtab.rates.range_queries import Points, on_grid, read_range, spacing_of
@@ -65,6 +70,7 @@ def read_service_prometheus(
     `source` is the address of a server, or a folder with saved answers of range queries: `rate.json`,
     `cpu.json`, `memory_mib.json` (in bytes, as Prometheus has it), `latency_s.json`, ..., `starts.json`.
     """
+    check_step(source, step_s)
     report = ImportReport(source)
     given = {
         "rate": rate_query,
@@ -136,8 +142,9 @@ def queries_for(
             "cpu": f"sum(rate(container_cpu_usage_seconds_total{containers}[{window}]))",
             "memory_mib": f"avg(sum by (pod) (container_memory_working_set_bytes{containers}))",
             "replicas": (
-                "max(kube_deployment_status_replicas_ready"
-                f'{{namespace="{namespace}",deployment="{workload}"}})'
+                f'max(kube_deployment_status_replicas_ready{{namespace="{namespace}",deployment="{workload}"}}'
+                " or kube_statefulset_status_replicas_ready"
+                f'{{namespace="{namespace}",statefulset="{workload}"}})'
             ),
             "cpu_limit": (
                 "avg(sum by (pod) (kube_pod_container_resource_limits"

@@ -100,8 +100,13 @@ def worth(seen: Seen) -> Floats:
 
 
 def _growth(rate: Floats, present: Flags, *, recent: int, apart: int) -> Floats:
-    """Logarithm of the mean rate of the last intervals over that of as many, so far apart; at most 1."""
+    """Logarithm of the mean rate of the last intervals over that of as many, so far apart; at most 1.
+
+    0 where the service, or the history that is seen of it, is too young for that.
+    """
     length = rate.shape[1]
+    if length < recent + apart:
+        return np.zeros(len(rate))
     before = slice(length - recent - apart, length - apart)
     # One request per second more on either side: few requests say little of growth.
     ratio = (rate[:, -recent:].mean(1) + 1.0) / (rate[:, before].mean(1) + 1.0)
