@@ -116,7 +116,7 @@ def test_impossible_numbers_leave_their_job_out(tmp_path: Path) -> None:
     assert names_of(workload) == ["sound"]
     assert report.dropped == {
         "job: a task has more than 10,000,000 instances": 1,
-        "job: a task takes more than 30 days": 2,
+        "job: a task takes more than 24 days": 2,
     }
 
 

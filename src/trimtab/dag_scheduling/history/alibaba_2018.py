@@ -314,7 +314,7 @@ def _stage(
     if row.has_mean:
         duration_ms = round((row.mean_s or 0.0) * 1000)
     if duration_ms > LONGEST_TASK_MS:
-        raise Unusable("a task takes more than 30 days")
+        raise Unusable("a task takes more than 24 days")
     if duration_ms < SHORTEST_MS:
         duration_ms = SHORTEST_MS
         report.assume(f"spans of 0 s (the clock ticks in seconds) are {SHORTEST_MS} ms")

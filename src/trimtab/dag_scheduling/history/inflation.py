@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.workload import JobRecord, StageRecord
+from trimtab.dag_scheduling.workload.profile import LONGEST_TASK_MS
 
 __all__ = [
     "EXECUTOR_POINTS",
@@ -216,7 +217,8 @@ def _filled(
         if target not in known:
             donor = min(known, key=lambda count: (abs(log(count / target)), count))
             factor = inflation(target, a, b) / inflation(donor, a, b)
-            filled[target] = [round(value * factor) for value in _thinned(known[donor])]
+            scaled = (round(value * factor) for value in _thinned(known[donor]))
+            filled[target] = [min(value, LONGEST_TASK_MS) for value in scaled]
     return filled
 
 
