@@ -143,6 +143,18 @@ def test_the_first_jobs_by_time_can_be_taken(tmp_path: Path) -> None:
     assert report.dropped == {"job beyond max_jobs": 10}
 
 
+@pytest.mark.parametrize("max_jobs", [0, -1])
+def test_fewer_than_one_job_is_refused(max_jobs: int, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=f"max_jobs = {max_jobs}: at least one"):
+        import_alibaba_2018(str(written(ORIGINAL, tmp_path)), max_jobs=max_jobs)
+
+
+@pytest.mark.parametrize("points", [[], [0, 5]])
+def test_impossible_executor_points_are_refused(points: list[int], tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="executor points"):
+        import_alibaba_2018(str(written(ORIGINAL, tmp_path)), extrapolate=True, executor_points=points)
+
+
 def test_extrapolation_starts_at_one_wave(tmp_path: Path) -> None:
     """Ten instances at once are a recording with ten executors; with fewer they are faster."""
     path = written("M1,10,j_1,1,Terminated,100,200,100.0,0.1\n", tmp_path)

@@ -74,6 +74,11 @@ def test_jobs_of_one_name_and_size_are_refused(tmp_path: Path) -> None:
         import_wave_profile(str(written(profile() + profile(), tmp_path)))
 
 
+def test_no_executor_points_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="executor points"):
+        import_wave_profile(str(written(profile(), tmp_path)), executor_points=[])
+
+
 def test_sizes_can_be_chosen(tmp_path: Path) -> None:
     path = written(profile() + profile(size_gb=2), tmp_path)
     assert [job.name for job in read_wave_profile(path, sizes_gb=[2])] == ["tpch-q5-2g"]

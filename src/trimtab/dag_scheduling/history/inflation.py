@@ -23,6 +23,7 @@ __all__ = [
     "PUBLISHED_RELATIVE_WORK",
     "Curve",
     "bucket_points",
+    "check_points",
     "extrapolate",
     "extrapolate_jobs",
     "fit_inflation",
@@ -128,6 +129,12 @@ def extrapolate(stage: StageRecord, targets: Iterable[int], a: float, b: float) 
     return replace(stage, fresh=fresh, first_wave=first, later_wave=later, usual_ms=stage.told_ms)
 
 
+def check_points(targets: Sequence[int]) -> None:
+    """Refuse numbers of executors that nothing can be extrapolated to."""
+    if not targets or min(targets) < 1:
+        raise HistoryError(f"executor points {list(targets)}: give at least one, and each at least 1")
+
+
 def extrapolate_jobs(
     jobs: Sequence[JobRecord], targets: Sequence[int], report: ImportReport
 ) -> list[JobRecord]:
@@ -135,8 +142,7 @@ def extrapolate_jobs(
 
     Points must be common to all stages: the simulator chooses a point, then looks for values.
     """
-    if not targets or min(targets) < 1:
-        raise HistoryError(f"executor points {list(targets)}: give at least one, and each at least 1")
+    check_points(targets)
     curves = [curve for job in jobs for stage in job.stages for curve in _curves(stage)]
     recorded = {count for job in jobs for stage in job.stages for wave in stage.waves for count in wave}
     if curves:

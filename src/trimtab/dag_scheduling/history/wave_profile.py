@@ -19,7 +19,7 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError, WorkloadError
 from trimtab.core.import_report import ImportReport
-from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS, extrapolate_jobs
+from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS, check_points, extrapolate_jobs
 from trimtab.dag_scheduling.workload import (
     JobRecord,
     Provenance,
@@ -52,6 +52,7 @@ def import_wave_profile(
     Counts beyond the largest recorded one are extrapolated; a profile that reaches
     `max(executor_points)` is left as it is.
     """
+    check_points(executor_points)
     report = ImportReport(str(path))
     skipped = report if keep_going else None
     jobs = _sound(_read(Path(path), sizes_gb=sizes_gb, skipped=skipped), Path(path), skipped)
