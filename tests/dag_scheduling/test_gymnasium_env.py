@@ -236,6 +236,11 @@ def test_what_is_no_action_at_all_is_always_refused() -> None:
     for action in ([24 + 1, 0], [0, 3], [-1, 0]):
         with pytest.raises(ActionError, match="is not in the action space"):
             env.step(action)
+    flat = make(flat_actions=True, illegal="nearest")
+    flat.reset(seed=1)
+    for action in (24 * 3 + 1, 24 * 3 + 2, -1):
+        with pytest.raises(ActionError, match=f"{action} is not in the action space"):
+            flat.step(action)
     for action in (3, [0.5, 1.0], [[0, 1], [0, 1]]):
         with pytest.raises(ActionError, match=r"expected 2 whole number\(s\) for each of 1 env"):
             env.step(action)

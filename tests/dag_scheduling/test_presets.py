@@ -89,6 +89,8 @@ def test_variants() -> None:
     assert tiny.provenance.source == "tiny chain"
     with pytest.raises(WorkloadError, match="the variant is a seed"):
         find_source("synthetic:x")
+    with pytest.raises(WorkloadError, match="the variant is a seed"):
+        find_source("synthetic:²")
     with pytest.raises(WorkloadError, match="'tpch' has no variants"):
         find_source("tpch:x")
 

@@ -14,14 +14,14 @@ from tests.dag_scheduling.random_instances import random_workload
 from tests.dag_scheduling.test_agreement import RULES
 
 import trimtab
-from trimtab.core.errors import ActionError, SettingsError, TrimtabError
+from trimtab.core.errors import ActionError, SettingsError, TrimtabError, WorkloadError
 from trimtab.core.randomness import hash_counters
 from trimtab.core.settings import load_settings
 from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
 from trimtab.dag_scheduling.episode import METRICS, jobs_in_system
 from trimtab.dag_scheduling.heuristics import Parameter, Rule, fair, fifo, weighted_fair
 from trimtab.dag_scheduling.problem import LEAVE_IDLE, Action, Command, decode
-from trimtab.dag_scheduling.simulator import Simulator, simulate
+from trimtab.dag_scheduling.simulator import BatchSimulator, Simulator, simulate
 from trimtab.dag_scheduling.simulator.compiling import fingerprint
 from trimtab.dag_scheduling.simulator.draws import count_in, luck_of
 from trimtab.dag_scheduling.simulator.moves import ORDER_BITS
@@ -164,6 +164,38 @@ def test_actions_outside_the_mask_are_refused_in_one_line():
         assert "\n" not in str(caught.value)
     simulator.step(Action(0, 1))
     assert decode(simulator.snapshot, LEAVE_IDLE) is None
+
+
+def test_numbers_of_other_kinds_are_taken_if_they_are_whole():
+    simulator = Simulator(Cluster(executors=2))
+    simulator.reset(workload_of(StageRecord(4, later_wave={1: [1000]})), seed=0)
+    with pytest.raises(ActionError, match=r"\(0, 1.5, 0\): stage, limit and class are whole numbers"):
+        simulator.step(Action(0, 1.5))
+    simulator.step(Action(np.int32(0), 1.0, np.uint8(0)))
+    # One executor moves (2000), runs a fresh task (1000 + 1000) and three later ones.
+    assert simulator.snapshot.now_ms == 7000
+
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        workload_of(StageRecord(1, later_wave={1: [1000]}), jobs=2, gap_ms=400 * DAY_MS),
+        workload_of(StageRecord(20, later_wave={1: [20 * DAY_MS]})),
+    ],
+    ids=["arrives", "runs"],
+)
+def test_what_lies_beyond_the_end_of_time_is_no_fault_of_the_policy(late: Workload):
+    simulator = Simulator(Cluster(executors=1))
+    simulator.reset(late, seed=0)
+    with pytest.raises(WorkloadError, match=r"hand: its jobs arrive or run later than .* \(397 days\)"):
+        simulator.step(Action(0, 1))
+    batch = BatchSimulator(Cluster(executors=1), size=1)
+    batch.reset([late], [0])
+    with pytest.raises(WorkloadError, match="take fewer jobs"):
+        batch.step([Action(0, 1)])
 
 
 def test_compiled_rules_cannot_leave_the_mask_either():

@@ -21,6 +21,7 @@ from trimtab.dag_scheduling.workload import (
     poisson,
     save_workload,
 )
+from trimtab.dag_scheduling.workload.profile import LONGEST_TASK_MS
 from trimtab.dag_scheduling.workload.tpch import TPCH_SIZES_GB, tpch_profile
 
 
@@ -39,6 +40,7 @@ BAD_JOBS = {
     "seconds": ([stage(later_wave={1: [0.1]})], "a task of 0.1 ms; .* check the unit"),
     "negative duration": ([stage(later_wave={1: [100, -5]})], "a task of -5 ms"),
     "absurd duration": ([stage(later_wave={1: [10**12]})], "check the unit"),
+    "beyond 32 bits": ([stage(later_wave={1: [25 * 24 * 3600 * 1000]})], r"\(24 days\), check the unit"),
     "not a number": ([stage(later_wave={1: [float("nan")]})], "a task of nan ms"),
     "no durations": ([stage(later_wave={})], "no task duration was recorded"),
     "no executors": ([stage(later_wave={0: [5]})], "recorded with 0 executors"),
@@ -53,6 +55,11 @@ def test_bad_jobs_are_refused_in_one_line(case):
     with pytest.raises(WorkloadError, match=message) as caught:
         build_profile([JobRecord("bad", stages)])
     assert "\n" not in str(caught.value) and "'bad'" in str(caught.value)
+
+
+def test_the_longest_task_keeps_its_length():
+    profile = build_profile([JobRecord("long", [stage(later_wave={1: [LONGEST_TASK_MS]})])])
+    assert profile.durations_ms.tolist() == [24 * 24 * 3600 * 1000]
 
 
 def test_duplicate_names_and_empty_histories_are_refused():

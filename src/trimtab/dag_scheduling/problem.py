@@ -129,6 +129,8 @@ def choices(snapshot: Snapshot) -> Flags:
 def decode(snapshot: Snapshot, action: Action) -> Command | None:
     """Turn an action into a command, or refuse it with the reason; `LEAVE_IDLE` gives None."""
     stage, limit, executor_class = (int(part) for part in action)
+    if (stage, limit, executor_class) != tuple(action):
+        raise ActionError(f"{tuple(action)}: stage, limit and class are whole numbers; round them")
     if stage == NOWHERE:
         if not snapshot.may_idle:
             raise ActionError("LEAVE_IDLE while no executor is busy would stop the cluster; choose a stage")

@@ -116,7 +116,7 @@ def test_impossible_numbers_leave_their_job_out(tmp_path: Path) -> None:
     assert names_of(workload) == ["sound"]
     assert report.dropped == {
         "job: a task has more than 10,000,000 instances": 1,
-        "job: a task takes more than 30 days": 2,
+        "job: a task takes more than 24 days": 2,
     }
 
 
@@ -141,6 +141,18 @@ def test_the_first_jobs_by_time_can_be_taken(tmp_path: Path) -> None:
     workload, report = import_alibaba_2018(str(written(ORIGINAL, tmp_path)), max_jobs=1)
     assert names_of(workload) == ["j_1"]
     assert report.dropped == {"job beyond max_jobs": 10}
+
+
+@pytest.mark.parametrize("max_jobs", [0, -1])
+def test_fewer_than_one_job_is_refused(max_jobs: int, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=f"max_jobs = {max_jobs}: at least one"):
+        import_alibaba_2018(str(written(ORIGINAL, tmp_path)), max_jobs=max_jobs)
+
+
+@pytest.mark.parametrize("points", [[], [0, 5]])
+def test_impossible_executor_points_are_refused(points: list[int], tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="executor points"):
+        import_alibaba_2018(str(written(ORIGINAL, tmp_path)), extrapolate=True, executor_points=points)
 
 
 def test_extrapolation_starts_at_one_wave(tmp_path: Path) -> None:

@@ -71,6 +71,16 @@ def test_an_empty_wave_stays_empty_and_recorded_values_stay() -> None:
     assert filled.later_wave == {4: [50], 8: [70], 13: [114]}
 
 
+def test_a_guess_is_no_longer_than_a_task_may_be() -> None:
+    days = 24 * 3600 * 1000
+    stage = StageRecord(tasks=1, later_wave={1: [10 * days]})
+    assert extrapolate(stage, [2, 3], a=1.0, b=1.0).later_wave == {
+        1: [10 * days],
+        2: [20 * days],
+        3: [24 * days],
+    }
+
+
 def test_guesses_are_not_what_schedulers_are_told() -> None:
     stage = StageRecord(tasks=2, fresh={4: [100, 200]}, later_wave={4: [60]})
     filled = extrapolate(stage, [4, 100], a=1.0, b=1.0)

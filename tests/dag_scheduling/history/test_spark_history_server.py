@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -222,6 +223,8 @@ def test_one_application_can_be_chosen_and_the_limit_is_told(server: FakeServer)
     assert import_spark_server(server.url, application="app-1")[0].job_count == 1
     _, report = import_spark_server(server.url, limit=1)
     assert any("newest 1 applications" in line for line in report.assumptions)
+    with pytest.raises(HistoryError, match="limit = 0: ask for at least one"):
+        import_spark_server(server.url, limit=0)
     with pytest.raises(HistoryError, match="no application app-7 on this server"):
         import_spark_server(server.url, application="app-7")
 
@@ -238,6 +241,9 @@ def test_one_application_can_be_chosen_and_the_limit_is_told(server: FakeServer)
         (recorded_tables() | {f"{APPLICATION}/jobs": [{"jobId": "x"}]}, "tables are not Spark's"),
         (recorded_tables() | {f"{APPLICATION}/jobs": b"garbage"}, "not JSON"),
         (recorded_tables() | {f"{APPLICATION}/jobs": []}, "no finished query"),
+        # Without them stage 1 would be missing, or the query fall apart into its jobs.
+        (recorded_tables() | {f"{APPLICATION}/stages/1/0/taskList": 500}, "1/0/taskList.*refused with 500"),
+        (recorded_tables() | {f"{APPLICATION}/sql": 503}, "refused with 503"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(server: FakeServer, answers: Any, said: str) -> None:
@@ -246,6 +252,23 @@ def test_nonsense_is_refused_in_one_line(server: FakeServer, answers: Any, said:
         import_spark_server(server.url)
     assert "\n" not in str(refusal.value)
     assert "127.0.0.1" in str(refusal.value)
+
+
+def test_a_server_that_falls_silent_is_refused_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+
+        def begin_an_answer() -> None:
+            connection, _ = silent.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[{")
+                connection.recv(1)  # until the other side gives up
+
+        thread = threading.Thread(target=begin_an_answer)
+        thread.start()
+        with pytest.raises(HistoryError, match=r"no answer \(timed out\); give the address"):
+            import_spark_server(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2)
+        thread.join()
 
 
 def test_a_dead_server_is_refused_in_one_line() -> None:

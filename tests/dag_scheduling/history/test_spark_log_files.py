@@ -198,6 +198,29 @@ def test_a_zip_as_the_history_server_hands_it_out(tmp_path: Path) -> None:
     assert_is_two_stage_log(workload)
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (0, 0, "cannot be unpacked"),  # the name of the entry
+        (6, 1, "without a password"),  # flag 1: encrypted
+        (300, 0, r"cannot be decompressed \(Bad CRC-32"),
+    ],
+)
+def test_a_damaged_zip_is_refused_in_one_line(place: int, value: int, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "app-1.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("app-1", two_stage_log().data)
+    content = bytearray(path.read_bytes())
+    content[place] = value
+    if place == 6:
+        content[content.rindex(b"PK\x01\x02") + 8] = value
+    path.write_bytes(content)
+    with pytest.raises(HistoryError, match=said) as refusal:
+        import_spark(str(path))
+    assert "app-1.zip" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
 def test_what_is_not_a_history_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "garbage").write_bytes(bytes(range(256)) * 20)
@@ -227,6 +250,9 @@ def test_what_is_not_a_history_is_refused_in_one_line(tmp_path: Path) -> None:
         (lambda line: b'{"Event":"SparkListenerTaskEnd","Stage ID":0}', "no field"),
         (lambda line: b'{"Event":"SparkListenerTaskEnd","Task Info":3}', "wrong kind"),
         (lambda line: line.replace(b'"Finish Time":17', b'"Finish Time":16'), "took -"),
+        (lambda line: line.replace(b'"Stage ID":0', b'"Stage ID":' + b"9" * 30), "an impossible number"),
+        (lambda line: line.replace(b'"Finish Time":', b'"Finish Time":1e999,"x":'), "an impossible number"),
+        (lambda line: line.replace(b'"Finish Time":', b'"Finish Time":' + b"9" * 30), "a time of 9999"),
     ],
 )
 def test_a_damaged_line_is_named_or_counted(
@@ -247,6 +273,13 @@ def test_a_damaged_line_is_named_or_counted(
     assert report.lost["bytes"] == len(lines[7])
     assert report.lost["tasks"] == (0 if b"garbage" in lines[7] else 1)
     assert not report.is_complete
+
+
+def test_an_executor_of_no_calendar_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "app-1"
+    path.write_bytes(Log().executor("1", at=10**30).end().data)
+    with pytest.raises(HistoryError, match=r"line 3 is damaged \(a time of 1000"):
+        import_spark(str(path))
 
 
 def test_a_torn_line_that_would_be_ignored_is_noticed_too(tmp_path: Path) -> None:

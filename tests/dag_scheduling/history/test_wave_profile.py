@@ -2,12 +2,13 @@
 
 import gzip
 import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
 from tests.dag_scheduling.history.workload_view import stages_of
 
-from trimtab.core.errors import HistoryError
+from trimtab.core.errors import HistoryError, WorkloadError
 from trimtab.dag_scheduling.history.wave_profile import import_wave_profile, read_wave_profile
 from trimtab.dag_scheduling.workload import build_profile
 
@@ -58,6 +59,24 @@ def test_work_is_counted_at_recorded_durations(tmp_path: Path) -> None:
     content = profile(edges=[], stages=[waves | {"tasks": 3}])
     workload, _ = import_wave_profile(str(written(content, tmp_path)))
     assert workload.work_ms == 3 * 200
+
+
+def test_a_recording_of_several_sizes_is_imported_as_it_was_written() -> None:
+    recorded = resources.files("trimtab.dag_scheduling") / "data" / "tpch_recorded.json.gz"
+    workload, _ = import_wave_profile(str(recorded))
+    assert workload.job_count == 2 * 22
+    assert workload.profile.names[:3] == ("q1-0.1g", "q1-0.4g", "q2-0.1g")
+    assert import_wave_profile(str(recorded), sizes_gb=[0.4])[0].profile.names[:2] == ("q1", "q2")
+
+
+def test_jobs_of_one_name_and_size_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="'tpch-q5-10g' appears twice"):
+        import_wave_profile(str(written(profile() + profile(), tmp_path)))
+
+
+def test_no_executor_points_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="executor points"):
+        import_wave_profile(str(written(profile(), tmp_path)), executor_points=[])
 
 
 def test_sizes_can_be_chosen(tmp_path: Path) -> None:

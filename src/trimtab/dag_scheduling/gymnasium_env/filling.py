@@ -165,7 +165,9 @@ def read(
         verdicts[index] = LEGAL
         if ended[index]:
             continue
-        if not (0 <= row <= rows and 0 <= level < len(levels)):
+        # In the flat form leaving idle is one number, the last, and not one for each level.
+        beyond = flat and row == rows and level > 0
+        if beyond or not (0 <= row <= rows and 0 <= level < len(levels)):
             verdicts[index] = NO_ACTION
         elif not picture.choice_mask[index, row]:
             verdicts[index] = ILLEGAL

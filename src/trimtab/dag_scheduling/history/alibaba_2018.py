@@ -21,7 +21,7 @@ import polars as pl
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS, extrapolate_jobs
+from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS, check_points, extrapolate_jobs
 from trimtab.dag_scheduling.workload import (
     JobRecord,
     Provenance,
@@ -87,6 +87,9 @@ def import_alibaba_2018(
     Durations do not depend on the number of executors, because the trace does not tell how they
     would; `extrapolate` applies the published curve, as if every instance had run at the same time.
     """
+    if max_jobs < 1:
+        raise HistoryError(f"max_jobs = {max_jobs}: at least one job is needed")
+    check_points(executor_points)
     file = find_file(path, "batch_task*.csv*", "name batch_task.csv of the trace")
     report = ImportReport(str(file))
     rows = _rows(file, subset=subset, max_jobs=max_jobs, keep_going=keep_going, report=report)
@@ -314,7 +317,7 @@ def _stage(
     if row.has_mean:
         duration_ms = round((row.mean_s or 0.0) * 1000)
     if duration_ms > LONGEST_TASK_MS:
-        raise Unusable("a task takes more than 30 days")
+        raise Unusable("a task takes more than 24 days")
     if duration_ms < SHORTEST_MS:
         duration_ms = SHORTEST_MS
         report.assume(f"spans of 0 s (the clock ticks in seconds) are {SHORTEST_MS} ms")

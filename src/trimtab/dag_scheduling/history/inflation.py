@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.dag_scheduling.workload import JobRecord, StageRecord
+from trimtab.dag_scheduling.workload.profile import LONGEST_TASK_MS
 
 __all__ = [
     "EXECUTOR_POINTS",
     "PUBLISHED_RELATIVE_WORK",
     "Curve",
     "bucket_points",
+    "check_points",
     "extrapolate",
     "extrapolate_jobs",
     "fit_inflation",
@@ -127,6 +129,12 @@ def extrapolate(stage: StageRecord, targets: Iterable[int], a: float, b: float) 
     return replace(stage, fresh=fresh, first_wave=first, later_wave=later, usual_ms=stage.told_ms)
 
 
+def check_points(targets: Sequence[int]) -> None:
+    """Refuse numbers of executors that nothing can be extrapolated to."""
+    if not targets or min(targets) < 1:
+        raise HistoryError(f"executor points {list(targets)}: give at least one, and each at least 1")
+
+
 def extrapolate_jobs(
     jobs: Sequence[JobRecord], targets: Sequence[int], report: ImportReport
 ) -> list[JobRecord]:
@@ -134,8 +142,7 @@ def extrapolate_jobs(
 
     Points must be common to all stages: the simulator chooses a point, then looks for values.
     """
-    if not targets or min(targets) < 1:
-        raise HistoryError(f"executor points {list(targets)}: give at least one, and each at least 1")
+    check_points(targets)
     curves = [curve for job in jobs for stage in job.stages for curve in _curves(stage)]
     recorded = {count for job in jobs for stage in job.stages for wave in stage.waves for count in wave}
     if curves:
@@ -216,7 +223,8 @@ def _filled(
         if target not in known:
             donor = min(known, key=lambda count: (abs(log(count / target)), count))
             factor = inflation(target, a, b) / inflation(donor, a, b)
-            filled[target] = [round(value * factor) for value in _thinned(known[donor])]
+            scaled = (round(value * factor) for value in _thinned(known[donor]))
+            filled[target] = [min(value, LONGEST_TASK_MS) for value in scaled]
     return filled
 
 

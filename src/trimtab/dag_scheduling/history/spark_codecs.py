@@ -46,10 +46,10 @@ def codec_of(head: bytes) -> str | None:
 
 def decompressed(file: BinaryIO) -> Iterator[bytes]:
     """The file's text in pieces; raises CodecError at the first damaged byte."""
-    head = file.read(16)
-    file.seek(0)
-    codec = next((codec for _, magic, codec in _CODECS if head.startswith(magic)), _plain)
     try:
+        head = file.read(16)
+        file.seek(0)
+        codec = next((codec for _, magic, codec in _CODECS if head.startswith(magic)), _plain)
         yield from codec(file)
     except (zlib.error, zstandard.ZstdError, lz4.block.LZ4BlockError, RuntimeError) as problem:
         raise CodecError(str(problem)) from None

@@ -6,6 +6,7 @@ running application has none to give) the DAG is derived from the order in which
 
 from __future__ import annotations
 
+import http
 import http.client
 import json
 import shutil
@@ -46,6 +47,8 @@ def import_spark_server(
     executor_points: Sequence[int] = EXECUTOR_POINTS,
 ) -> tuple[Workload, ImportReport]:
     """Every finished query of the newest `limit` applications, or of one `application`."""
+    if limit < 1:
+        raise HistoryError(f"limit = {limit}: ask for at least one application")
     report = ImportReport(url)
     server = _Server(_base(url), build_opener(ProxyHandler({})), timeout_s)
     attempts = _attempts(server, application=application, limit=limit, report=report)
@@ -83,7 +86,9 @@ class _Server:
         """A table that older versions or applications without SQL do not have."""
         try:
             return self.table(path)
-        except HTTPError:
+        except HTTPError as refusal:
+            if refusal.code != http.HTTPStatus.NOT_FOUND:
+                raise
             return []
 
     def download(self, path: str, target: Path) -> None:
@@ -98,6 +103,10 @@ class _Server:
         try:
             with self._open(path) as answer:
                 return json.load(answer)
+        except HTTPError:
+            raise
+        except OSError as problem:
+            raise self._dead(path, problem) from None
         except (ValueError, http.client.HTTPException) as problem:
             raise HistoryError(f"{self.base}{path}: the answer is not JSON ({problem}); {WAY_OUT}") from None
 
@@ -211,6 +220,8 @@ def _from_tables(server: _Server, attempt: _Attempt, *, report: ImportReport, wh
             ended=attempt.ended,
             ask=lambda table: server.table_or_empty(f"{attempt.path}/{table}"),
         )
+    except HTTPError as refusal:
+        raise HistoryError(f"{refusal.url}: {_said(refusal)}; ask again when the server is well") from None
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise HistoryError(
             f"{label}: the tables are not Spark's ({type(problem).__name__}: {problem}); {WAY_OUT}"

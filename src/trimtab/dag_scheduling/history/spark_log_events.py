@@ -28,6 +28,8 @@ __all__ = ["read_application"]
 
 BEGINNING = b'{"Event":"'
 METRICS = b',"Accumulables"'
+LATEST_MS = 1 << 48
+"""Year 10,889."""
 SQL = "org.apache.spark.sql.execution.ui."
 Event = Mapping[str, Any]
 
@@ -42,7 +44,7 @@ def read_application(log: ApplicationLog, *, keep_going: bool, report: ImportRep
     for line in read_lines(log, keep_going=keep_going, report=report):
         try:
             reader.read(line.text)
-        except (ValueError, KeyError, TypeError, AttributeError, BadEvent) as problem:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, BadEvent) as problem:
             if line.is_last_of_open_file:
                 report.drop("last line of a running application, not yet whole")
                 continue
@@ -79,7 +81,7 @@ def _said(problem: Exception) -> str:
         return f"no field {problem.args[0]!r}"
     if isinstance(problem, json.JSONDecodeError | UnicodeDecodeError):
         return "not whole JSON"
-    return "a field of the wrong kind"
+    return "an impossible number" if isinstance(problem, OverflowError) else "a field of the wrong kind"
 
 
 class _Reader:
@@ -153,16 +155,16 @@ class _Reader:
         profile = about.get("Resource Profile Id", 0)
         per_task = self._profile_task_cores.get(profile, self._task_cores)
         slots = max(1, int(about["Total Cores"] / max(per_task, 1e-9)))
-        self._place(event["Executor ID"], slots, event["Timestamp"])
+        self._place(event["Executor ID"], slots, _moment(event["Timestamp"]))
 
     def _executor_removed(self, event: Event) -> None:
         place = self._executor_place.pop(event["Executor ID"], None)
         if place is not None:
-            self.application.executors[place].removed_ms = int(event["Timestamp"])
+            self.application.executors[place].removed_ms = _moment(event["Timestamp"])
 
     def _place(self, name: str, slots: int, added_ms: int) -> int:
         self._executor_place[name] = len(self.application.executors)
-        self.application.executors.append(ExecutorSpan(name, slots, int(added_ms)))
+        self.application.executors.append(ExecutorSpan(name, slots, added_ms))
         return self._executor_place[name]
 
     def _executor_of(self, name: str, launch_ms: int) -> int:
@@ -180,7 +182,7 @@ class _Reader:
         properties = event.get("Properties") or {}
         job = SparkJob(
             job_id=int(event["Job ID"]),
-            submitted_ms=int(event["Submission Time"]),
+            submitted_ms=_moment(event["Submission Time"]),
             stages=[_stage(about) for about in event["Stage Infos"]],
             execution_id=_optional_int(properties.get("spark.sql.execution.id")),
             root_execution_id=_optional_int(properties.get("spark.sql.execution.root.id")),
@@ -190,7 +192,7 @@ class _Reader:
     def _job_end(self, event: Event) -> None:
         job = self.application.jobs.get(event["Job ID"])
         if job is not None:
-            job.ended_ms = int(event["Completion Time"])
+            job.ended_ms = _moment(event["Completion Time"])
             job.succeeded = event["Job Result"]["Result"] == "JobSucceeded"
 
     def _stage_submitted(self, event: Event) -> None:
@@ -202,19 +204,19 @@ class _Reader:
         execution_id = int(event["executionId"])
         root = _optional_int(event.get("rootExecutionId"))
         self.application.executions[execution_id] = SqlExecution(
-            execution_id, execution_id if root is None else root, int(event["time"])
+            execution_id, execution_id if root is None else root, _moment(event["time"])
         )
 
     def _sql_end(self, event: Event) -> None:
         execution = self.application.executions.get(event["executionId"])
         if execution is not None:
-            execution.ended_ms = int(event["time"])
+            execution.ended_ms = _moment(event["time"])
             message = event.get("errorMessage")
             execution.failed = None if message is None else message != ""
 
     def _task_end(self, event: Event) -> None:
         about = event["Task Info"]
-        launch_ms, finish_ms = int(about["Launch Time"]), int(about["Finish Time"])
+        launch_ms, finish_ms = _moment(about["Launch Time"]), _moment(about["Finish Time"])
         reason = event["Task End Reason"]["Reason"]
         outcome = Outcome.SUCCESS if reason == "Success" else Outcome.FAILED
         if about.get("Killed") or reason == "TaskKilled":
@@ -267,6 +269,14 @@ def _stage(about: Event) -> SparkStage:
         parent_ids=tuple(int(parent) for parent in about.get("Parent IDs") or ()),
         output_rdd=int(data_sets[0]["RDD ID"]) if data_sets else None,
     )
+
+
+def _moment(value: Any) -> int:
+    """Milliseconds since 1970; a time that no calendar has is damage."""
+    moment_ms = int(value)
+    if abs(moment_ms) > LATEST_MS:
+        raise BadEvent(f"a time of {moment_ms} ms")
+    return moment_ms
 
 
 def _optional_int(value: object) -> int | None:

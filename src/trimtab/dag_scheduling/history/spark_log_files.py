@@ -124,6 +124,10 @@ def _opened(part: LogPart) -> BinaryIO:
         raise HistoryError(
             f"{part.label}: cannot be read ({problem.strerror}); check its permissions"
         ) from None
+    except (zipfile.BadZipFile, RuntimeError) as problem:
+        raise HistoryError(
+            f"{part.label}: cannot be unpacked ({problem}); make the zip again, without a password"
+        ) from None
 
 
 def _damaged(

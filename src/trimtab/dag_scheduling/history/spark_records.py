@@ -49,7 +49,7 @@ class TaskTable:
     values: array[int] = field(default_factory=lambda: array("q"))
 
     def append(self, task: SparkTask) -> None:
-        self.values.extend(task)
+        self.values.extend(array("q", task))  # a number beyond 64 bits leaves the table as it was
 
     def __len__(self) -> int:
         return len(self.values) // len(SparkTask._fields)

@@ -11,6 +11,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from trimtab.core.errors import HistoryError, WorkloadError
 from trimtab.core.import_report import ImportReport
-from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS, extrapolate_jobs
+from trimtab.dag_scheduling.history.inflation import EXECUTOR_POINTS, check_points, extrapolate_jobs
 from trimtab.dag_scheduling.workload import (
     JobRecord,
     Provenance,
@@ -51,6 +52,7 @@ def import_wave_profile(
     Counts beyond the largest recorded one are extrapolated; a profile that reaches
     `max(executor_points)` is left as it is.
     """
+    check_points(executor_points)
     report = ImportReport(str(path))
     skipped = report if keep_going else None
     jobs = _sound(_read(Path(path), sizes_gb=sizes_gb, skipped=skipped), Path(path), skipped)
@@ -78,11 +80,13 @@ def read_wave_profile(path: str | Path, *, sizes_gb: Sequence[float] | None = No
 
 
 def _read(path: Path, *, sizes_gb: Sequence[float] | None, skipped: ImportReport | None) -> list[JobRecord]:
-    jobs = []
+    jobs: list[JobRecord] = []
+    sizes: list[float | None] = []
     for position, about in enumerate(_job_entries(path)):
         try:
             if sizes_gb is None or float(about["size_gb"]) in [float(size) for size in sizes_gb]:
                 jobs.append(_job(about))
+                sizes.append(float(about["size_gb"]) if "size_gb" in about else None)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
             if skipped is None:
                 missing = f"no field {problem}" if isinstance(problem, KeyError) else str(problem)
@@ -93,7 +97,18 @@ def _read(path: Path, *, sizes_gb: Sequence[float] | None, skipped: ImportReport
             skipped.lose("jobs")
     if not jobs:
         raise HistoryError(f"{path}: no job{_of_sizes(sizes_gb)} in it; {WAY_OUT}")
-    return jobs
+    return _told_apart(jobs, sizes)
+
+
+def _told_apart(jobs: Sequence[JobRecord], sizes_gb: Sequence[float | None]) -> list[JobRecord]:
+    """The recorder calls a query the same at every size: where several are read, they get their size."""
+    sizes_of: dict[str, set[float | None]] = {}
+    for job, size in zip(jobs, sizes_gb, strict=True):
+        sizes_of.setdefault(job.name, set()).add(size)
+    return [
+        job if size is None or len(sizes_of[job.name]) == 1 else replace(job, name=f"{job.name}-{size:g}g")
+        for job, size in zip(jobs, sizes_gb, strict=True)
+    ]
 
 
 def _sound(jobs: list[JobRecord], path: Path, skipped: ImportReport | None) -> list[JobRecord]:

@@ -28,6 +28,7 @@ from trimtab.dag_scheduling.simulator.simulator import (
     NO_LIMIT_MS,
     episode_of,
     tables_for,
+    why_stuck,
 )
 from trimtab.dag_scheduling.simulator.state import (
     COST,
@@ -220,9 +221,8 @@ class BatchSimulator:
                     self._status[index] = events.advance(self._row(index), self.tables)
         stuck = np.flatnonzero(self._status == events.STUCK)
         if stuck.size:
-            raise ActionError(
-                f"environment {stuck[0]}: all executors are idle while jobs wait; choose a stage instead"
-            )
+            index = int(stuck[0])
+            raise why_stuck(self._row(index), self._workloads[index], f"environment {index}")
 
     def _explain(self, index: int, action: NDArray[np.int64]) -> None:
         """Refuse an action with the reason that the problem's own check gives."""

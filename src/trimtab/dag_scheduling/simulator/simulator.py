@@ -10,7 +10,7 @@ from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from trimtab.core.environment import Transition
-from trimtab.core.errors import ActionError, TrimtabError
+from trimtab.core.errors import ActionError, TrimtabError, WorkloadError
 from trimtab.core.policy import check_policy
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.episode import Episode, TaskLog
@@ -20,12 +20,14 @@ from trimtab.dag_scheduling.simulator import events, replay
 from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, is_importable, specialise
 from trimtab.dag_scheduling.simulator.state import (
     BUSY,
+    BUSY_EXECUTORS,
     COST,
     DECISIONS,
     EVENTS,
     LAST_DECISION,
     LOGGED,
     MOVING,
+    NEXT_ARRIVAL,
     NOW,
     State,
     grow,
@@ -34,7 +36,7 @@ from trimtab.dag_scheduling.simulator.state import (
 from trimtab.dag_scheduling.simulator.tables import Tables, make_tables
 from trimtab.dag_scheduling.workload import Profile, Provenance, Workload
 
-__all__ = ["Simulator", "episode_of", "simulate", "tables_for"]
+__all__ = ["Simulator", "episode_of", "simulate", "tables_for", "why_stuck"]
 
 NO_LIMIT_MS = 1 << 60
 FIRST_SLOTS = 32
@@ -135,8 +137,10 @@ class Simulator:
         if self.ended:
             raise ActionError("the episode has ended; call reset(workload, seed) to begin another")
         decode(self.snapshot, action)
+        # Plain integers: compiled code would be compiled anew for every other kind of number.
+        stage, limit, executor_class = (int(part) for part in action)
         with np.errstate(over="ignore"):
-            self._status = replay.step(state, self._tables, action[0], action[1], action[2])
+            self._status = replay.step(state, self._tables, stage, limit, executor_class)
         self._settle()
         now = int(state.scalar[NOW])
         elapsed_ms = now - int(state.scalar[LAST_DECISION])
@@ -193,7 +197,7 @@ class Simulator:
                 "through with Simulator.step to see which"
             )
         if self._status == events.STUCK:
-            raise ActionError(f"{policy}: all executors are idle while jobs wait; choose a stage instead")
+            raise why_stuck(self._running_state, self._workload, policy)
 
     def _take_reward(self) -> int:
         """Minus the cost since the last call."""
@@ -225,6 +229,17 @@ def simulate(
         while not simulator.ended:
             snapshot = simulator.step(policy.decide(snapshot)).snapshot
     return simulator.episode(policy.name)
+
+
+def why_stuck(state: State, workload: Workload, policy: str) -> TrimtabError:
+    """Nothing more will happen: the policy left everybody idle, or the clock of the engine ends before."""
+    if state.scalar[BUSY_EXECUTORS] > 0 or state.scalar[NEXT_ARRIVAL] < workload.job_count:
+        return WorkloadError(
+            f"{workload.provenance.source}: its jobs arrive or run later than {events.NO_MOMENT} ms "
+            f"({events.NO_MOMENT // 86_400_000} days) after time 0, where simulated time ends; take fewer "
+            "jobs, or let Workload.between begin them at 0"
+        )
+    return ActionError(f"{policy}: all executors are idle while jobs wait; choose a stage instead")
 
 
 def episode_of(

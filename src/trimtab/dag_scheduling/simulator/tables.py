@@ -153,13 +153,11 @@ def _draws(profile: Profile, columns: Integers, warmup_ms: int) -> NDArray[Any]:
         count[:, wave][empty] = count[:, substitute][empty]
         extra[:, wave][empty] = added_ms
 
-    no_first = count[:, FIRST_WAVE] == 0
     fill(FRESH, FIRST_WAVE, warmup_ms)
     fill(FIRST_WAVE, FRESH)
     fill(FIRST_WAVE, LATER_WAVE)
     fill(LATER_WAVE, FIRST_WAVE)
     fill(FRESH, FIRST_WAVE, warmup_ms)
-    extra[:, FIRST_WAVE][no_first] = 0
     table = np.zeros(offset.size, DRAW)
     table["offset"], table["count"], table["extra_ms"] = (
         offset.ravel(),

@@ -200,7 +200,7 @@ def small(variant: str = "") -> Source:
 
 
 def _seed(name: str, variant: str) -> int:
-    if variant and not variant.isdigit():
+    if variant and not variant.isdecimal():
         raise WorkloadError(f"{name}:{variant}: the variant is a seed, such as {name}:7")
     return int(variant or 0)
 

@@ -32,8 +32,8 @@ __all__ = [
 
 FRESH, FIRST_WAVE, LATER_WAVE = 0, 1, 2
 WAVE_NAMES = ("fresh", "first wave", "later wave")
-LONGEST_TASK_MS = 30 * 24 * 3600 * 1000
-"""A task of more than 30 days is taken for a wrong unit."""
+LONGEST_TASK_MS = 24 * 24 * 3600 * 1000
+"""A task of more than 24 days is taken for a wrong unit; 32 bits hold 24.8 days of milliseconds."""
 MOST_TASKS = 10_000_000
 """A stage of more tasks is taken for a mistake; the largest in public traces have 100,000."""
 
@@ -207,7 +207,7 @@ def _check_stage(job: JobRecord, position: int, stage: StageRecord) -> None:
             for value in values:
                 if not (value == 0 or 1 <= value <= LONGEST_TASK_MS):
                     raise WorkloadError(
-                        f"{where}: a task of {value} ms; expected 0, or 1 to {LONGEST_TASK_MS} ms (30 days), "
+                        f"{where}: a task of {value} ms; expected 0, or 1 to {LONGEST_TASK_MS} ms (24 days), "
                         "check the unit"
                     )
 
