@@ -249,6 +249,30 @@ def test_a_job_on_which_nothing_flows(tmp_path: Path) -> None:
     assert report.lost["edges on which nothing went"] == 1
 
 
+def test_a_job_in_one_chain_says_why_nothing_is_counted(tmp_path: Path) -> None:
+    """Data flows, but nothing of it from vertex to vertex: to record it again would not help."""
+    saved(tmp_path, FakeJob([FakeVertex("all in one")]).watched(3))
+    with pytest.raises(HistoryError, match=r"'all in one' is source and sink in one.*operator-chaining"):
+        import_flink(str(tmp_path))
+
+
+@pytest.mark.parametrize("spoilt", ["NaN", -1e9])
+def test_busy_time_that_was_told_only_while_nothing_came(spoilt: Any, tmp_path: Path) -> None:
+    """One run has records without busy time, the next busy time without records: the work is unknown."""
+    fake = counting_job()
+    answers = fake.watched(2)
+    answers[1]["vertices"][2]["metrics"]["accumulated-busy-time"] = spoilt
+    answers[1]["vertices"][2]["metrics"]["accumulated-idle-time"] = 2e9
+    fake.rescale([1, 1, 2, 1], took_s=2.0)
+    fake.vertices[2].read = 0
+    saved(tmp_path, answers + fake.watched(2))
+    with pytest.raises(HistoryError, match=r"'count' reports no busy time for the stretches in which it"):
+        import_flink(str(tmp_path))
+    job, report = import_flink(str(tmp_path), keep_going=True)
+    assert job.vertices[2].service_ms == 1e-4
+    assert report.lost == {"vertices whose work is unknown, taken for next to nothing": 1}
+
+
 def test_an_edge_on_which_nothing_goes(tmp_path: Path) -> None:
     fake = join_job()
     fake.vertices[1].written = 0.0

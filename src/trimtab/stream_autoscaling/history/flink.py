@@ -91,7 +91,7 @@ def _vertices(
     service_ms = np.ones(len(plan.names))
     scaling = np.ones(len(plan.names))
     for place, name in enumerate(plan.names):
-        why = _unmeasurable(windows, processed, place)
+        why = _unmeasurable(plan, windows, processed, place)
         if why and not keep_going:
             raise HistoryError(
                 f"{source}: vertex {name!r} {why}; or take its work for next to nothing with --keep-going"
@@ -125,12 +125,20 @@ def _vertices(
     )
 
 
-def _unmeasurable(windows: Windows, processed: Floats, place: int) -> str | None:
+def _unmeasurable(plan: Plan, windows: Windows, processed: Floats, place: int) -> str | None:
     """Why the work per record cannot be told."""
-    if np.isnan(windows.busy_ms[:, place]).all():
+    busy_ms, worked = windows.busy_ms[:, place], processed[:, place] > 0
+    if np.isnan(busy_ms).all():
         return "reports no busy time (sources of the old interface do not); port it to the new one"
-    if not (processed[:, place] > 0).any():
+    if not worked.any() and all(place not in (origin, target) for origin, target, _ in plan.edges):
+        return (
+            "is source and sink in one, and Flink counts only what goes from vertex to vertex; record it with "
+            "pipeline.operator-chaining.enabled: false"
+        )
+    if not worked.any():
         return "worked on no record in any two neighbouring samples; record while data flows"
+    if not (worked & (busy_ms >= 0)).any():
+        return "reports no busy time for the stretches in which it worked on records; record for longer"
     return None
 
 
