@@ -185,6 +185,18 @@ def test_state_by_vertex_or_over_the_keyed(tmp_path: Path) -> None:
     assert report.dropped == {"answer of another kind": 1}
 
 
+def test_state_is_that_of_the_newest_checkpoint_of_the_job(tmp_path: Path) -> None:
+    """Files are read by name, and 'checkpoint-12' comes before 'checkpoint-2'."""
+    answers: list[Any] = counting_job().watched(2)
+    by_name = [checkpoint_details({"v2": mb * 1_000_000}, number) for number, mb in ((12, 90), (2, 10))]
+    job, report = import_flink(saved(tmp_path, [*answers, *by_name, checkpoint_details({"other": 5}, 40)]))
+    assert [vertex.state_mb for vertex in job.vertices] == [0, 0, 90, 0]
+    assert report.dropped == {"details of a checkpoint of another job": 1}
+    saved(tmp_path, [*answers, checkpoints(80_000_000, 12), checkpoints(10_000_000, 2), {}])
+    job, _ = import_flink(str(tmp_path))
+    assert [vertex.state_mb for vertex in job.vertices] == [0, 0, 80, 0]
+
+
 def test_restarts_from_the_history_of_rescales(tmp_path: Path) -> None:
     """Standing still counts, not the minute of waiting for a checkpoint while the job runs."""
     history = [
