@@ -230,6 +230,18 @@ def test_chosen_environments_begin_anew_with_other_traces():
     )
 
 
+def test_nothing_is_left_of_the_samples_of_an_earlier_episode():
+    """Where nothing was reported the numbers are 0 and latencies NaN, whatever was there before."""
+    jobs, traces = [chain(1.0)] * 2, [trace_of(*[100] * 9)] * 2
+    simulator = StreamSimulator(jobs, traces, Deployment(history=3), seeds=[1, 2])
+    hold(simulator, 5)
+    simulator.reset(np.array([False, True]))
+    samples = simulator.snapshot().samples
+    assert samples.present[0].all() and not samples.present[1].any()
+    assert np.isnan(samples.latency_s[1]).all() and np.isnan(samples.latency_p95_s[1]).all()
+    assert not any(field[1].any() for field in samples[1:-2]) and samples.records_in[0].all()
+
+
 def test_time_of_day_is_known():
     simulator = one_of(chain(1.0), trace_of(100, 100, start_s=3600.0), [1])
     hold(simulator)

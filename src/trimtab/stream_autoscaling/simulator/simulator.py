@@ -159,8 +159,11 @@ class StreamSimulator:
         self._make_room_for_traces()
         for row in rows.tolist():
             self._begin(row, None if parallelism is None else parallelism[row])
-        self._history.present[rows] = False
-        self._history.complete[rows] = False
+        length, vertices = self.deployment.history, self.graph.exists.shape[1]
+        for field, nothing in zip(
+            self._history, new_history(1, length=length, vertices=vertices), strict=True
+        ):
+            field[rows] = nothing
         self._began[rows] = self._steps
         if len(rows) == self.size:
             self._lived.clear()
