@@ -257,6 +257,13 @@ def test_jobs_begin_with_enough_for_the_first_hour_within_the_slots():
     assert enough_parallelism(job, 700.0, utilisation=1.0).tolist() == [1, 6]
 
 
+def test_an_interval_of_steps_that_floats_make_a_hair_shorter_is_lived_through():
+    trace = trace_of(*[100] * 11, step_s=120 / 11)
+    assert trace.length_s < 120
+    simulator = StreamSimulator([chain(1.0)], [trace], Deployment(interval_s=120), seeds=[1])
+    assert simulator.step(simulator.snapshot().parallelism).ended.all()
+
+
 def test_simulate_plays_whole_episodes():
     class Static:
         name = "static"

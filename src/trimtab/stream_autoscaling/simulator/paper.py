@@ -235,7 +235,7 @@ class PaperSimulator:
         return episodes
 
     def _longest(self) -> int:
-        return max(int(trace.length_s // MINUTE_S) for trace in self._traces)
+        return max(_minutes(trace) for trace in self._traces)
 
     def _outcome(self, over: Flags, rescaled: Flags) -> Outcome:
         b, weight = self._batches, self.rules.latency_weight
@@ -289,10 +289,14 @@ class PaperSimulator:
         self._batches = b._replace(finish=finish)
 
 
+def _minutes(trace: RateTrace) -> int:
+    """Whole minutes; 11 steps of 120 / 11 s are two, though floats make them a hair less."""
+    return int((trace.length_s + 1e-6) // MINUTE_S)
+
+
 def _batch_sizes(trace: RateTrace) -> NDArray[np.float64]:
     """Records of each whole minute."""
-    minutes = int((trace.length_s + 1e-6) // MINUTE_S)
-    edges = np.arange(minutes + 1) * MINUTE_S
+    edges = np.arange(_minutes(trace) + 1) * MINUTE_S
     steps = np.arange(len(trace.rates) + 1) * trace.step_s
     reached = np.concatenate([[0.0], np.cumsum(trace.rates) * trace.step_s])
     return np.rint(np.diff(np.interp(edges, steps, reached)))

@@ -298,7 +298,7 @@ class StreamSimulator:
     def _begin(self, row: int, parallelism: Integers | None) -> None:
         job, trace = self.jobs[row], self._traces[row]
         interval_s = self.deployment.interval_s
-        if trace.length_s < interval_s:
+        if trace.length_s + 1e-6 < interval_s:
             raise WorkloadError(
                 f"environment {row}: the trace ({trace.provenance.source}) covers {trace.length_s:g} s, "
                 f"less than one interval of {interval_s} s; give a longer one"
