@@ -291,6 +291,14 @@ def test_bad_input_is_refused_in_one_line():
         StreamSimulator([job], [trace_of(100, step_s=30)], Deployment(), seeds=[1])
     with pytest.raises(WorkloadError, match="vertex v0 begins with parallelism 129; it must be 1 to 128"):
         StreamSimulator([job], [trace], Deployment(), seeds=[1], parallelism=np.array([[129]]))
+    two = chain(1.0, 1.0)
+    for start, said in (
+        ([[2]], r"parallelism of shape \(1, 1\); give \(1, 2\)"),
+        ([[2, 1, 1]], r"parallelism of shape \(1, 3\); give \(1, 2\)"),
+        ([[2.7, 1.0]], "parallelism of type float64; give whole numbers"),
+    ):
+        with pytest.raises(WorkloadError, match=said):
+            StreamSimulator([two], [trace], Deployment(), seeds=[1], parallelism=np.array(start))
     with pytest.raises(WorkloadError, match="begins with 9 slots of 8"):
         StreamSimulator([job], [trace], Deployment(slots=8), seeds=[1], parallelism=np.array([[9]]))
     simulator = StreamSimulator([job], [trace], Deployment(), seeds=[1])

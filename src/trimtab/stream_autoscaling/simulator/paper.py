@@ -23,7 +23,7 @@ from trimtab.stream_autoscaling.episode import Episode
 from trimtab.stream_autoscaling.job import Job, graph_of
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Samples, Snapshot, allowed
 from trimtab.stream_autoscaling.simulator.batches import Batches, step_all
-from trimtab.stream_autoscaling.simulator.simulator import Outcome
+from trimtab.stream_autoscaling.simulator.simulator import Outcome, checked_start
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
 __all__ = ["MINUTE_S", "PaperRules", "PaperSimulator", "paper_graph"]
@@ -129,7 +129,7 @@ class PaperSimulator:
         parallelism: Integers | None = None,
     ) -> None:
         """Begin anew in all environments. Seeds only name the episodes: nothing here is left to chance."""
-        for name, given in (("traces", traces), ("seeds", seeds), ("parallelism", parallelism)):
+        for name, given in (("traces", traces), ("seeds", seeds)):
             if given is not None and len(given) != self.size:
                 raise WorkloadError(f"{len(given)} {name} for {self.size} environments; give one each")
         self._traces = self._traces if traces is None else list(traces)
@@ -144,7 +144,10 @@ class PaperSimulator:
                 )
             self._batches.sizes[row, : len(sizes)] = sizes
             self._intervals[row] = len(sizes) // self.rules.span_min
-        start = np.where(self.graph.exists, self.rules.start, 0) if parallelism is None else parallelism
+        if parallelism is None:
+            start = np.where(self.graph.exists, self.rules.start, 0)
+        else:
+            start = checked_start(parallelism, self.graph)
         self._batches.parallelism[:] = np.clip(start, self.graph.least, self.graph.most)
         self._steps[:] = 0
         self._since_restart_min[:] = np.inf
