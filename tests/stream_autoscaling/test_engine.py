@@ -230,6 +230,18 @@ def test_chosen_environments_begin_anew_with_other_traces():
     )
 
 
+def test_nothing_is_left_of_the_samples_of_an_earlier_episode():
+    """Where nothing was reported the numbers are 0 and latencies NaN, whatever was there before."""
+    jobs, traces = [chain(1.0)] * 2, [trace_of(*[100] * 9)] * 2
+    simulator = StreamSimulator(jobs, traces, Deployment(history=3), seeds=[1, 2])
+    hold(simulator, 5)
+    simulator.reset(np.array([False, True]))
+    samples = simulator.snapshot().samples
+    assert samples.present[0].all() and not samples.present[1].any()
+    assert np.isnan(samples.latency_s[1]).all() and np.isnan(samples.latency_p95_s[1]).all()
+    assert not any(field[1].any() for field in samples[1:-2]) and samples.records_in[0].all()
+
+
 def test_time_of_day_is_known():
     simulator = one_of(chain(1.0), trace_of(100, 100, start_s=3600.0), [1])
     hold(simulator)
@@ -243,6 +255,13 @@ def test_jobs_begin_with_enough_for_the_first_hour_within_the_slots():
     bound = StreamSimulator([job], [trace_of(700)], Deployment(slots=5), seeds=[1])
     assert bound.snapshot().parallelism.tolist() == [[1, 5]]
     assert enough_parallelism(job, 700.0, utilisation=1.0).tolist() == [1, 6]
+
+
+def test_an_interval_of_steps_that_floats_make_a_hair_shorter_is_lived_through():
+    trace = trace_of(*[100] * 11, step_s=120 / 11)
+    assert trace.length_s < 120
+    simulator = StreamSimulator([chain(1.0)], [trace], Deployment(interval_s=120), seeds=[1])
+    assert simulator.step(simulator.snapshot().parallelism).ended.all()
 
 
 def test_simulate_plays_whole_episodes():
@@ -272,6 +291,14 @@ def test_bad_input_is_refused_in_one_line():
         StreamSimulator([job], [trace_of(100, step_s=30)], Deployment(), seeds=[1])
     with pytest.raises(WorkloadError, match="vertex v0 begins with parallelism 129; it must be 1 to 128"):
         StreamSimulator([job], [trace], Deployment(), seeds=[1], parallelism=np.array([[129]]))
+    two = chain(1.0, 1.0)
+    for start, said in (
+        ([[2]], r"parallelism of shape \(1, 1\); give \(1, 2\)"),
+        ([[2, 1, 1]], r"parallelism of shape \(1, 3\); give \(1, 2\)"),
+        ([[2.7, 1.0]], "parallelism of type float64; give whole numbers"),
+    ):
+        with pytest.raises(WorkloadError, match=said):
+            StreamSimulator([two], [trace], Deployment(), seeds=[1], parallelism=np.array(start))
     with pytest.raises(WorkloadError, match="begins with 9 slots of 8"):
         StreamSimulator([job], [trace], Deployment(slots=8), seeds=[1], parallelism=np.array([[9]]))
     simulator = StreamSimulator([job], [trace], Deployment(), seeds=[1])

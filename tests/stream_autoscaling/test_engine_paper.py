@@ -135,6 +135,20 @@ def test_a_long_overload_makes_room_for_its_batches():
     assert episode.backlog[-1] == pytest.approx(540 * 300)
 
 
+def test_minutes_of_steps_that_floats_make_a_hair_shorter_are_whole():
+    trace = RateTrace(np.full(11, 1.0), 120 / 11, Provenance("by hand"))
+    assert trace.length_s < 120
+    simulator = PaperSimulator([one_task(0.1)], [trace], PaperRules(span_min=2), seeds=[0])
+    assert simulator.step(simulator.snapshot().parallelism).ended.all()
+
+
+def test_a_start_of_another_shape_or_of_parts_is_refused():
+    rules, days = PaperRules(span_min=2), [per_minute(5, 5)]
+    for start, said in (([[2, 2]], r"shape \(1, 2\); give \(1, 1\)"), ([[2.5]], "give whole numbers")):
+        with pytest.raises(WorkloadError, match=said):
+            PaperSimulator([one_task(0.1)], days, rules, seeds=[0], parallelism=np.array(start))
+
+
 def test_short_traces_are_refused():
     with pytest.raises(WorkloadError, match="covers 30 minutes, less than one interval of 60"):
         PaperSimulator([one_task(1.0)], [per_minute(*[5] * 30)], seeds=[0])

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from trimtab.stream_autoscaling.workload.jobs import (
 )
 from trimtab.stream_autoscaling.workload.synthetic import dress
 
+NUMPY_NUMBERS: list[tuple[Any, float]] = [(np.int64, 64), (np.float32, 1.5), (np.int64, 0), (np.int64, 1)]
 SIZES = {"small": range(12, 15), "medium": range(18, 23), "large": range(35, 47)}
 
 
@@ -251,6 +253,37 @@ def test_broken_jobs_are_refused() -> None:
 def test_numbers_out_of_range_name_the_vertex(field: str, value: float) -> None:
     with pytest.raises(WorkloadError, match=f"job one, vertex a: {field} = .* out of range; use"):
         Job("one", (vertex("a", **{field: value}),), ())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("service_ms", None, "service_ms = None is no number"),
+        ("least_parallelism", "2", "least_parallelism = '2' is no number"),
+        ("most_parallelism", True, "most_parallelism = True is no number"),
+        ("key_groups", 2.5, r"key_groups = 2\.5 is no whole number"),
+        ("most_parallelism", 7.5, r"most_parallelism = 7\.5 is no whole number"),
+    ],
+)
+def test_what_is_no_number_or_no_whole_one_names_the_vertex(field: str, value: Any, said: str) -> None:
+    with pytest.raises(WorkloadError, match=f"job one, vertex a: {said}"):
+        Job("one", (vertex("a", **{field: value}),), ())
+
+
+def test_selectivities_and_rates_that_are_no_numbers_are_refused() -> None:
+    unsaid: Any = None
+    with pytest.raises(WorkloadError, match="selectivity None from read"):
+        replace(TWO, edges=(Edge(0, 1, unsaid),))
+    with pytest.raises(WorkloadError, match="usual_rate = None; give records per second"):
+        replace(TWO, usual_rate=unsaid)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    groups, state, begin, end = (kind(value) for kind, value in NUMPY_NUMBERS)
+    vertices = (vertex("a"), vertex("b", key_groups=groups, state_mb=state))
+    job = Job("counted", vertices, (Edge(begin, end),))
+    save_job(job, tmp_path / "job.json")
+    assert load_job(tmp_path / "job.json") == job
 
 
 def test_flow_adds_up_over_inputs() -> None:

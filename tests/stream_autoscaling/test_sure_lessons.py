@@ -16,7 +16,7 @@ from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.sure.actions import bands_of
 from trimtab.stream_autoscaling.sure.design import Design
-from trimtab.stream_autoscaling.sure.lessons import by_size, collect_lessons
+from trimtab.stream_autoscaling.sure.lessons import by_size, collect_lessons, lesson_files
 from trimtab.stream_autoscaling.sure.policy import load_policy
 from trimtab.stream_autoscaling.sure.rollouts import Course
 from trimtab.stream_autoscaling.sure.task import SureSettings
@@ -142,6 +142,20 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
     run("shared", lessons_rounds=2, lessons_from=str(both))
     with pytest.raises(SettingsError, match=r"round-2/linear:3\.npz: no lessons of these jobs"):
         run("half", lessons_rounds=2, lessons_from=str(kept))
+
+
+def test_every_group_of_jobs_has_a_file_of_lessons_of_its_own(tmp_path: Path) -> None:
+    """Two imported jobs may have one name; the second would learn from the lessons of the first."""
+    few, many = (replace(make_job(f"linear:{count}"), name="clicks") for count in (3, 9))
+    (_, first), (_, second) = lesson_files([many, few], tmp_path)
+    assert first != second
+    assert [path.name for _, path in lesson_files([few], tmp_path)] == ["clicks.npz"]
+    # Thirty jobs of one size have too many letters for a file, and a name may have a slash.
+    thirty = [make_job("synthetic:15", seed=seed) for seed in range(30)]
+    for jobs in (thirty, [replace(few, name="/etl/clicks")]):
+        ((_, path),) = lesson_files(jobs, tmp_path)
+        assert path.parent == tmp_path
+        path.with_suffix(".partial.npz").write_bytes(b"")
 
 
 def test_a_course_without_anything_to_look_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
 FORMAT = "trimtab-stream-job"
 VERSION = 1
 USUAL_RATE = 1000.0
+_WHOLE = ("key_groups", "least_parallelism", "most_parallelism")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +92,7 @@ class Job:
     def __post_init__(self) -> None:
         if not self.vertices:
             raise WorkloadError(f"job {self.name}: no vertices; a job needs at least one")
-        if not (np.isfinite(self.usual_rate) and self.usual_rate > 0):
+        if not (_is_number(self.usual_rate) and np.isfinite(self.usual_rate) and self.usual_rate > 0):
             raise WorkloadError(
                 f"job {self.name}: usual_rate = {self.usual_rate}; give records per second, above 0"
             )
@@ -112,7 +114,7 @@ class Job:
 
     def _check_edge(self, edge: Edge) -> None:
         count = len(self.vertices)
-        if not (isinstance(edge.source, int) and isinstance(edge.target, int)):
+        if not (isinstance(edge.source, Integral) and isinstance(edge.target, Integral)):
             raise WorkloadError(
                 f"job {self.name}: edge {edge.source!r} -> {edge.target!r}; name vertices by their number"
             )
@@ -126,7 +128,7 @@ class Job:
                 f"{self.vertices[edge.target].name} goes back; list parents before children, "
                 "and break the cycle if there is one"
             )
-        if not (np.isfinite(edge.selectivity) and edge.selectivity > 0):
+        if not (_is_number(edge.selectivity) and np.isfinite(edge.selectivity) and edge.selectivity > 0):
             raise WorkloadError(
                 f"job {self.name}: selectivity {edge.selectivity} from {self.vertices[edge.source].name}; "
                 "give records sent per record processed, above 0"
@@ -194,6 +196,11 @@ def _made(kind: type[Any], told: Any, number: int | None = None) -> Any:
     return kind(**told)
 
 
+def _is_number(value: object) -> bool:
+    """Also one of numpy's; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _check_vertex(job: str, vertex: Vertex) -> None:
     ranges = {
         "service_ms": (vertex.service_ms, 1e-9, 1e9),
@@ -210,10 +217,18 @@ def _check_vertex(job: str, vertex: Vertex) -> None:
     }
     if not (isinstance(vertex.name, str) and vertex.name):
         raise WorkloadError(f"job {job}: a vertex is called {vertex.name!r}; give it a name")
+    for name in ranges:
+        value = getattr(vertex, name)
+        if not _is_number(value):
+            raise WorkloadError(f"job {job}, vertex {vertex.name}: {name} = {value!r} is no number; give one")
     for name, (value, low, high) in ranges.items():
-        if isinstance(value, str) or not (np.isfinite(value) and low <= value <= high):
+        if not (np.isfinite(value) and low <= value <= high):
             raise WorkloadError(
                 f"job {job}, vertex {vertex.name}: {name} = {value} is out of range; use {low:g} to {high:g}"
+            )
+        if name in _WHOLE and value != int(value):
+            raise WorkloadError(
+                f"job {job}, vertex {vertex.name}: {name} = {value} is no whole number; round it"
             )
     if 0 < vertex.key_groups < vertex.least_parallelism:
         raise WorkloadError(
@@ -282,7 +297,8 @@ def graph_of(jobs: Sequence[Job]) -> Graph:
 
 def save_job(job: Job, path: str | Path) -> None:
     """Write a job as JSON that people can read and edit."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(job)}, indent=1)
+    content = {"format": FORMAT, "version": VERSION, **asdict(job)}
+    text = json.dumps(content, indent=1, default=np.generic.item)  # numbers of numpy as plain ones
     path = Path(path)
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text + "\n", encoding="utf-8")

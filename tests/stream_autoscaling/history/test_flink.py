@@ -185,6 +185,18 @@ def test_state_by_vertex_or_over_the_keyed(tmp_path: Path) -> None:
     assert report.dropped == {"answer of another kind": 1}
 
 
+def test_state_is_that_of_the_newest_checkpoint_of_the_job(tmp_path: Path) -> None:
+    """Files are read by name, and 'checkpoint-12' comes before 'checkpoint-2'."""
+    answers: list[Any] = counting_job().watched(2)
+    by_name = [checkpoint_details({"v2": mb * 1_000_000}, number) for number, mb in ((12, 90), (2, 10))]
+    job, report = import_flink(saved(tmp_path, [*answers, *by_name, checkpoint_details({"other": 5}, 40)]))
+    assert [vertex.state_mb for vertex in job.vertices] == [0, 0, 90, 0]
+    assert report.dropped == {"details of a checkpoint of another job": 1}
+    saved(tmp_path, [*answers, checkpoints(80_000_000, 12), checkpoints(10_000_000, 2), {}])
+    job, _ = import_flink(str(tmp_path))
+    assert [vertex.state_mb for vertex in job.vertices] == [0, 0, 80, 0]
+
+
 def test_restarts_from_the_history_of_rescales(tmp_path: Path) -> None:
     """Standing still counts, not the minute of waiting for a checkpoint while the job runs."""
     history = [
@@ -247,6 +259,30 @@ def test_a_job_on_which_nothing_flows(tmp_path: Path) -> None:
     job, report = import_flink(str(tmp_path), keep_going=True)
     assert job.edges[2].selectivity == 1e-6
     assert report.lost["edges on which nothing went"] == 1
+
+
+def test_a_job_in_one_chain_says_why_nothing_is_counted(tmp_path: Path) -> None:
+    """Data flows, but nothing of it from vertex to vertex: to record it again would not help."""
+    saved(tmp_path, FakeJob([FakeVertex("all in one")]).watched(3))
+    with pytest.raises(HistoryError, match=r"'all in one' is source and sink in one.*operator-chaining"):
+        import_flink(str(tmp_path))
+
+
+@pytest.mark.parametrize("spoilt", ["NaN", -1e9])
+def test_busy_time_that_was_told_only_while_nothing_came(spoilt: Any, tmp_path: Path) -> None:
+    """One run has records without busy time, the next busy time without records: the work is unknown."""
+    fake = counting_job()
+    answers = fake.watched(2)
+    answers[1]["vertices"][2]["metrics"]["accumulated-busy-time"] = spoilt
+    answers[1]["vertices"][2]["metrics"]["accumulated-idle-time"] = 2e9
+    fake.rescale([1, 1, 2, 1], took_s=2.0)
+    fake.vertices[2].read = 0
+    saved(tmp_path, answers + fake.watched(2))
+    with pytest.raises(HistoryError, match=r"'count' reports no busy time for the stretches in which it"):
+        import_flink(str(tmp_path))
+    job, report = import_flink(str(tmp_path), keep_going=True)
+    assert job.vertices[2].service_ms == 1e-4
+    assert report.lost == {"vertices whose work is unknown, taken for next to nothing": 1}
 
 
 def test_an_edge_on_which_nothing_goes(tmp_path: Path) -> None:

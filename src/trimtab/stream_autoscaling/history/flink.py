@@ -9,7 +9,7 @@ its operators scale.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def _vertices(
     service_ms = np.ones(len(plan.names))
     scaling = np.ones(len(plan.names))
     for place, name in enumerate(plan.names):
-        why = _unmeasurable(windows, processed, place)
+        why = _unmeasurable(plan, windows, processed, place)
         if why and not keep_going:
             raise HistoryError(
                 f"{source}: vertex {name!r} {why}; or take its work for next to nothing with --keep-going"
@@ -125,12 +125,20 @@ def _vertices(
     )
 
 
-def _unmeasurable(windows: Windows, processed: Floats, place: int) -> str | None:
+def _unmeasurable(plan: Plan, windows: Windows, processed: Floats, place: int) -> str | None:
     """Why the work per record cannot be told."""
-    if np.isnan(windows.busy_ms[:, place]).all():
+    busy_ms, worked = windows.busy_ms[:, place], processed[:, place] > 0
+    if np.isnan(busy_ms).all():
         return "reports no busy time (sources of the old interface do not); port it to the new one"
-    if not (processed[:, place] > 0).any():
+    if not worked.any() and all(place not in (origin, target) for origin, target, _ in plan.edges):
+        return (
+            "is source and sink in one, and Flink counts only what goes from vertex to vertex; record it "
+            "with pipeline.operator-chaining.enabled: false"
+        )
+    if not worked.any():
         return "worked on no record in any two neighbouring samples; record while data flows"
+    if not (worked & (busy_ms >= 0)).any():
+        return "reports no busy time for the stretches in which it worked on records; record for longer"
     return None
 
 
@@ -182,10 +190,12 @@ def _state_mb(plan: Plan, answers: Answers, source: str, report: ImportReport) -
 
 
 def _told_state_mb(plan: Plan, answers: Answers, report: ImportReport) -> Floats:
-    """From the details of a checkpoint, else the whole over the keyed vertices."""
+    """From the details of the newest checkpoint of this job, else the whole over the keyed vertices."""
     state = np.zeros(len(plan.names))
-    if answers.checkpoint_details:
-        tasks: Mapping[str, Any] = answers.checkpoint_details[-1]["tasks"]
+    own = [one for one in answers.checkpoint_details if not set(plan.ids).isdisjoint(one["tasks"])]
+    report.drop("details of a checkpoint of another job", len(answers.checkpoint_details) - len(own))
+    if own:
+        tasks: Mapping[str, Any] = _newest(own)["tasks"]
         for place, identity in enumerate(plan.ids):
             state[place] = float(tasks.get(identity, {}).get("state_size", 0)) / MEGABYTE
         return state
@@ -199,11 +209,14 @@ def _told_state_mb(plan: Plan, answers: Answers, report: ImportReport) -> Floats
 
 
 def _whole_state_mb(answers: Answers) -> float | None:
-    for answer in reversed(answers.checkpoints):
-        completed = (answer.get("latest") or {}).get("completed")
-        if completed:
-            return float(completed.get("state_size", 0)) / MEGABYTE
-    return None
+    found = [(answer.get("latest") or {}).get("completed") for answer in answers.checkpoints]
+    completed = [one for one in found if one]
+    return float(_newest(completed).get("state_size", 0)) / MEGABYTE if completed else None
+
+
+def _newest(checkpoints: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """By number, which Flink counts up; files may lie in any order."""
+    return max(reversed(checkpoints), key=lambda one: int(one.get("id", 0)))
 
 
 def _measure_restarts(answers: Answers, source: str, report: ImportReport) -> None:

@@ -23,7 +23,7 @@ from trimtab.stream_autoscaling.episode import Episode
 from trimtab.stream_autoscaling.job import Job, graph_of
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Samples, Snapshot, allowed
 from trimtab.stream_autoscaling.simulator.batches import Batches, step_all
-from trimtab.stream_autoscaling.simulator.simulator import Outcome
+from trimtab.stream_autoscaling.simulator.simulator import Outcome, checked_start
 from trimtab.stream_autoscaling.workload.traces import RateTrace
 
 __all__ = ["MINUTE_S", "PaperRules", "PaperSimulator", "paper_graph"]
@@ -129,7 +129,7 @@ class PaperSimulator:
         parallelism: Integers | None = None,
     ) -> None:
         """Begin anew in all environments. Seeds only name the episodes: nothing here is left to chance."""
-        for name, given in (("traces", traces), ("seeds", seeds), ("parallelism", parallelism)):
+        for name, given in (("traces", traces), ("seeds", seeds)):
             if given is not None and len(given) != self.size:
                 raise WorkloadError(f"{len(given)} {name} for {self.size} environments; give one each")
         self._traces = self._traces if traces is None else list(traces)
@@ -144,7 +144,10 @@ class PaperSimulator:
                 )
             self._batches.sizes[row, : len(sizes)] = sizes
             self._intervals[row] = len(sizes) // self.rules.span_min
-        start = np.where(self.graph.exists, self.rules.start, 0) if parallelism is None else parallelism
+        if parallelism is None:
+            start = np.where(self.graph.exists, self.rules.start, 0)
+        else:
+            start = checked_start(parallelism, self.graph)
         self._batches.parallelism[:] = np.clip(start, self.graph.least, self.graph.most)
         self._steps[:] = 0
         self._since_restart_min[:] = np.inf
@@ -235,7 +238,7 @@ class PaperSimulator:
         return episodes
 
     def _longest(self) -> int:
-        return max(int(trace.length_s // MINUTE_S) for trace in self._traces)
+        return max(_minutes(trace) for trace in self._traces)
 
     def _outcome(self, over: Flags, rescaled: Flags) -> Outcome:
         b, weight = self._batches, self.rules.latency_weight
@@ -289,10 +292,14 @@ class PaperSimulator:
         self._batches = b._replace(finish=finish)
 
 
+def _minutes(trace: RateTrace) -> int:
+    """Whole minutes; 11 steps of 120 / 11 s are two, though floats make them a hair less."""
+    return int((trace.length_s + 1e-6) // MINUTE_S)
+
+
 def _batch_sizes(trace: RateTrace) -> NDArray[np.float64]:
     """Records of each whole minute."""
-    minutes = int((trace.length_s + 1e-6) // MINUTE_S)
-    edges = np.arange(minutes + 1) * MINUTE_S
+    edges = np.arange(_minutes(trace) + 1) * MINUTE_S
     steps = np.arange(len(trace.rates) + 1) * trace.step_s
     reached = np.concatenate([[0.0], np.cumsum(trace.rates) * trace.step_s])
     return np.rint(np.diff(np.interp(edges, steps, reached)))

@@ -40,7 +40,8 @@ from trimtab.stream_autoscaling.simulator.tables import (
 )
 from trimtab.stream_autoscaling.workload.traces import Provenance, RateTrace
 
-__all__ = ["Foreknowing", "Outcome", "StreamSimulator", "compile_engine", "simulate", "simulate_batch"]
+__all__ = ["Foreknowing", "Outcome", "StreamSimulator", "checked_start", "compile_engine", "simulate"]
+__all__ += ["simulate_batch"]
 
 
 class Outcome(NamedTuple):
@@ -148,9 +149,10 @@ class StreamSimulator:
         environments that are not chosen are not looked at.
         """
         rows = np.arange(self.size) if chosen is None else np.flatnonzero(chosen)
-        for name, given in (("traces", traces), ("seeds", seeds), ("parallelism", parallelism)):
+        for name, given in (("traces", traces), ("seeds", seeds)):
             if given is not None and len(given) != self.size:
                 raise WorkloadError(f"{len(given)} {name} for {self.size} environments; give one each")
+        parallelism = None if parallelism is None else checked_start(parallelism, self.graph)
         for row in rows.tolist():
             if traces is not None:
                 self._traces[row] = traces[row]
@@ -159,8 +161,11 @@ class StreamSimulator:
         self._make_room_for_traces()
         for row in rows.tolist():
             self._begin(row, None if parallelism is None else parallelism[row])
-        self._history.present[rows] = False
-        self._history.complete[rows] = False
+        length, vertices = self.deployment.history, self.graph.exists.shape[1]
+        for field, nothing in zip(
+            self._history, new_history(1, length=length, vertices=vertices), strict=True
+        ):
+            field[rows] = nothing
         self._began[rows] = self._steps
         if len(rows) == self.size:
             self._lived.clear()
@@ -295,7 +300,7 @@ class StreamSimulator:
     def _begin(self, row: int, parallelism: Integers | None) -> None:
         job, trace = self.jobs[row], self._traces[row]
         interval_s = self.deployment.interval_s
-        if trace.length_s < interval_s:
+        if trace.length_s + 1e-6 < interval_s:
             raise WorkloadError(
                 f"environment {row}: the trace ({trace.provenance.source}) covers {trace.length_s:g} s, "
                 f"less than one interval of {interval_s} s; give a longer one"
@@ -305,7 +310,7 @@ class StreamSimulator:
             enough = enough_parallelism(job, first_hour_rate(trace))
             chosen = fit_into_slots(enough[None], graph, self.deployment.slots)[0]
         else:
-            chosen = np.asarray(parallelism, np.int64)[: len(job.vertices)]
+            chosen = parallelism[: len(job.vertices)]
             _check_start(row, job, graph, chosen, self.deployment.slots)
         one = State._make(field[row] for field in self._state)
         with np.errstate(over="ignore"):
@@ -318,6 +323,19 @@ class StreamSimulator:
             rates = np.zeros((self.size, longest))
             rates[:, : self._state.rates.shape[1]] = self._state.rates
             self._state = self._state._replace(rates=rates)
+
+
+def checked_start(parallelism: Integers, graph: Graph) -> Integers:
+    """The parallelism that environments are to begin with, [E, V], if it is whole numbers for all of them."""
+    start = np.asarray(parallelism)
+    if start.shape != graph.exists.shape:
+        raise WorkloadError(
+            f"begins with parallelism of shape {start.shape}; give {graph.exists.shape}, a number for every "
+            "environment and vertex"
+        )
+    if start.dtype.kind not in "iu":
+        raise WorkloadError(f"begins with parallelism of type {start.dtype}; give whole numbers")
+    return start.astype(np.int64)
 
 
 def _check_start(row: int, job: Job, graph: Graph, parallelism: Integers, slots: int) -> None:

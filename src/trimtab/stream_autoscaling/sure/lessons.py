@@ -9,8 +9,10 @@ costs time at every step.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,14 @@ from trimtab.stream_autoscaling.problem import Graph
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.rollouts import Course, RolloutEnvironment
 
-__all__ = ["Actor", "by_size", "collect_lessons"]
+__all__ = ["Actor", "by_size", "collect_lessons", "lesson_files"]
 
 Actor = Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
 """From observations to actions; for instance an agent's `best` with its parameters."""
 _UNUSED = ("teacher",)
 _PATIENCE = 3000
+_LONGEST_NAME = 240
+"""Bytes of a file's name without its suffixes; file systems take 255 with them."""
 
 
 def by_size(jobs: Sequence[Job]) -> list[list[Job]]:
@@ -42,6 +46,24 @@ def by_size(jobs: Sequence[Job]) -> list[list[Job]]:
         else:
             groups.append([job])
     return groups
+
+
+def lesson_files(jobs: Sequence[Job], folder: Path) -> list[tuple[list[Job], Path]]:
+    """Jobs of one size together, and where their lessons lie: a file for each group, called after its jobs.
+
+    Where two groups would be called alike, or a file cannot be called so, sizes and a digest tell them apart.
+    """
+    groups = by_size(jobs)
+    names = ["+".join(job.name for job in group) for group in groups]
+    found: list[tuple[list[Job], Path]] = []
+    for group, name in zip(groups, names, strict=True):
+        told = name
+        if names.count(name) > 1 or len(name.encode()) > _LONGEST_NAME or "/" in name:
+            least, most = len(group[0].vertices), len(group[-1].vertices)
+            digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+            told = f"{len(group)} jobs of {least}-{most} vertices {digest}"
+        found.append((group, folder / f"{told}.npz"))
+    return found
 
 
 def collect_lessons(

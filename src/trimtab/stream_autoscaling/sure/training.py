@@ -12,9 +12,8 @@ from trimtab.learning.lessons import Lessons, collected_with, refuse_other_lesso
 from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
-from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.sure.design import design_from
-from trimtab.stream_autoscaling.sure.lessons import Actor, by_size, collect_lessons
+from trimtab.stream_autoscaling.sure.lessons import Actor, collect_lessons, lesson_files
 from trimtab.stream_autoscaling.sure.policy import make_bundle
 from trimtab.stream_autoscaling.sure.task import SureSettings, SureTask
 
@@ -67,13 +66,8 @@ def train_sure(
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
 
 
-def _places(task: SureTask, folder: Path) -> list[tuple[list[Job], Path]]:
-    """Jobs of one size together, and where their lessons lie."""
-    return [(jobs, folder / f"{'+'.join(job.name for job in jobs)}.npz") for jobs in by_size(task.jobs)]
-
-
 def _has_lessons(task: SureTask, folder: Path) -> bool:
-    return all(path.exists() for _, path in _places(task, folder))
+    return all(path.exists() for _, path in lesson_files(task.jobs, folder))
 
 
 def _lessons(
@@ -81,7 +75,7 @@ def _lessons(
 ) -> list[Lessons]:
     """Lessons of all jobs, by size: those of an earlier run must be there, its own are collected."""
     found: list[Lessons] = []
-    for jobs, path in _places(task, folder):
+    for jobs, path in lesson_files(task.jobs, folder):
         if not path.exists() and given:
             raise SettingsError(f"{path}: no lessons of these jobs; leave lessons_from out to collect them")
         if not path.exists():
