@@ -65,6 +65,14 @@ def tuned_for(suite: BatchSuite, values: dict[str, float]) -> TunedValues:
     return TunedValues([TunedEntry("weighted-fair", values, 1.0, 3, "", "", workload, cluster)])
 
 
+@pytest.mark.parametrize(("seeds", "said"), [(2, "at most 50 %"), (4, "at most 88 %"), (5, "")])
+def test_intervals_of_very_few_seeds_are_told_to_be_too_narrow(seeds: int, said: str) -> None:
+    suite = BatchSuite(workload=WorkloadSettings(name="synthetic", jobs=2), seeds=seeds)
+    notes = compare(suite, policies=["fifo", "fair"]).notes
+    assert len(notes) == bool(said)
+    assert said in "".join(notes)
+
+
 def test_every_policy_meets_the_same_jobs(comparison: Comparison) -> None:
     (result,) = comparison.results
     for episodes in zip(*result.episodes.values(), strict=True):

@@ -80,6 +80,15 @@ def test_policies_of_another_tier_are_refused() -> None:
     assert not DasSmallSuite.usual().admits(make_policy("fifo+fast+easy"))
 
 
+def test_seeds_that_share_the_jobs_of_a_trace_are_told() -> None:
+    """Of five jobs the last two are for tests."""
+    trace = {"name": "tiny:gang", "arrivals": "trace", "shortest_s": 0, "jobs": 1}
+    (shared,) = load_settings(DasSmallSuite, None, {"workload": trace, "seeds": 3}).notes()
+    assert shared.startswith("tiny:gang has room for 2 test episodes, which 3 seeds share")
+    assert load_settings(DasSmallSuite, None, {"workload": trace, "seeds": 2}).notes() == []
+    assert DasSmallSuite.usual().notes() == []
+
+
 def test_unknown_grounds_are_refused() -> None:
     with pytest.raises(RegistryError, match="did you mean"):
         small(**{"workload.name": "pia"}).check()

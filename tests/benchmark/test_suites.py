@@ -63,6 +63,23 @@ def test_the_published_settings() -> None:
     assert stream.workload.random_memory
 
 
+@pytest.mark.parametrize(
+    ("jobs", "seeds", "said"), [(2, 50, "1 test episode"), (1, 50, "2 test"), (1, 2, "")]
+)
+def test_seeds_that_share_the_jobs_of_a_trace_are_told(
+    tmp_path: Path, jobs: int, seeds: int, said: str
+) -> None:
+    """Of five jobs the last two are for tests; batches are drawn anew for every seed."""
+    path = tmp_path / "my.workload"
+    profile = build_profile([JobRecord("one", [StageRecord(tasks=1, later_wave={1: [100]})])])
+    save_workload(batch(profile, jobs=5, seed=0), path)
+    workload = {"name": str(path), "jobs": jobs}
+    suite = load_settings(BatchSuite, None, {"workload": {**workload, "arrivals": "trace"}, "seeds": seeds})
+    assert len(suite.notes()) == bool(said)
+    assert said in "".join(suite.notes())
+    assert load_settings(BatchSuite, None, {"workload": workload, "seeds": seeds}).notes() == []
+
+
 def test_four_classes_add_up() -> None:
     for executors in (4, 7, 50, 101):
         classes = four_classes(executors)

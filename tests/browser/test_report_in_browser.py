@@ -16,6 +16,7 @@ from matplotlib.image import imread
 from tests.sample_report import write_sample
 from tests.synthetic_episodes import RULES, episode
 
+from trimtab.benchmark.pod_autoscaling.wing import POD
 from trimtab.benchmark.report import Measured, ReportColumn, ReportRow, ReportTable, write_report
 from trimtab.benchmark.report.content import Curve, CurvesSection, Reference
 from trimtab.dag_scheduling.episode import Episode, TaskLog
@@ -28,6 +29,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 
 pytestmark = pytest.mark.browser
 
+COLUMNS = tuple(enumerate(POD.report_columns))
 ARGUMENTS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -350,6 +352,65 @@ def test_a_narrow_window_needs_no_sideways_scrolling(browser: Browser, report: P
     boxes = [box for label in labels if (box := label.bounding_box())]
     for left, right in pairwise(boxes):
         assert left["x"] + left["width"] < right["x"]
+    opened.page.context.close()
+
+
+WIDE_NAMES = ("aware", "hpa (tuned)", "smallest+fast+patient:neighbours=2,tightness=0.3", "predictive-hpa")
+
+
+@pytest.fixture(scope="module")
+def wide_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report with the most columns, every one of them with its best marked, and a long name."""
+    path = tmp_path_factory.mktemp("wide") / "report.html"
+    rows = [
+        ReportRow(
+            name,
+            [
+                Measured(v := (15.0 + (place + at) % 4) / (20 if c.unit == "%" else 1), v, v)
+                for at, c in COLUMNS
+            ],
+            verdict="" if place > 1 else "cannot be told from the best",
+            change=None if place == 1 else Measured(-0.1, -0.2, 0.1),
+        )
+        for place, name in enumerate(WIDE_NAMES)
+    ]
+    write_report(
+        path,
+        title="Wide",
+        table=ReportTable(POD.report_columns, rows, "Made-up hours.", reference="hpa (tuned)"),
+        sections=[],
+        facts={},
+        notes=[],
+        command="trimtab compare made-up",
+        provenance={},
+    )
+    return path
+
+
+def test_the_widest_table_is_seen_whole_on_a_laptop(browser: Browser, wide_report: Path) -> None:
+    opened = Opened(browser, wide_report, viewport={"width": 1300, "height": 900})
+    inner, outer = opened.page.evaluate(
+        "[...document.querySelectorAll('.table-scroll')].flatMap((t) => [t.scrollWidth, t.clientWidth])"
+    )
+    assert inner <= outer
+    opened.page.context.close()
+
+
+def test_names_and_verdicts_leave_room_for_numbers_in_a_narrow_window(
+    browser: Browser, wide_report: Path
+) -> None:
+    opened = Opened(browser, wide_report, viewport={"width": 700, "height": 900})
+    table = opened.page.locator(".table-scroll")
+    table.evaluate("(area) => { area.scrollLeft = 10_000; }")
+    name = opened.page.locator("#comparison tbody th").nth(2).bounding_box()
+    area = table.bounding_box()
+    assert name is not None
+    assert area is not None
+    # However far the numbers are scrolled, the names stand at the left and take a third of the width.
+    assert area["x"] <= name["x"] < area["x"] + 30
+    assert name["width"] < area["width"] / 3
+    verdict = opened.page.locator("#comparison tbody th .verdict").first
+    assert verdict.inner_text() == "cannot be told from the best"
     opened.page.context.close()
 
 

@@ -15,6 +15,10 @@ def test_the_demo_answers_and_leaves_a_report(run: Callable, tmp_path: Path) -> 
     assert again.json["answer"].endswith(".")
 
 
+def test_no_seeds_are_not_taken_for_the_usual_ones(refused: Callable) -> None:
+    assert "seeds = 0: should be greater than or equal to 2" in refused("demo", "--seeds", "0")
+
+
 def test_the_demo_refuses_a_folder_that_exists(refused: Callable, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     assert "there: exists" in refused("demo", "--out", "there")

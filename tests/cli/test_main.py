@@ -13,7 +13,7 @@ import pytest
 from trimtab import __version__
 from trimtab.cli import main as main_module
 from trimtab.cli.main import VERBS, main
-from trimtab.cli.terminal import print_json
+from trimtab.cli.terminal import print_json, terminal_width
 
 PROGRAM = Path(sys.executable).parent / "trimtab"
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -237,6 +237,22 @@ def test_letters_that_a_terminal_lacks_do_not_cost_the_answer(monkeypatch: pytes
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+class OfUnknownWidth(TextIOWrapper):
+    """A terminal that tells zero columns, as those of containers and of serial lines do."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+
+def test_a_terminal_that_does_not_know_its_width_gets_every_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", OfUnknownWidth(BytesIO()))
+    monkeypatch.setattr(os, "get_terminal_size", lambda number: os.terminal_size((0, 0)))
+    assert terminal_width() is None
+
+
 def test_a_full_disk_is_no_bug_of_ours() -> None:
     for words in (["simulate", "--help"], ["--help"], ["workloads"]):
         with Path("/dev/full").open("w") as full:

@@ -68,7 +68,8 @@ def test_a_trace_with_few_test_days_is_told(
         "--trace",
         "mine.trace",
     ]
-    notes = run(*words, "--json").json["notes"]
+    *notes, few = run(*words, "--json").json["notes"]
+    assert few.startswith("3 seeds are few")
     assert len(notes) == (said is not None)
     if said is not None:
         assert said in notes[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trimtab.benchmark.playing import Progress, play_units, units_of
-from trimtab.benchmark.suite import SUITES, EpisodeLike, Scenario, Suite, Wing
+from trimtab.benchmark.suite import SUITES, EpisodeLike, Scenario, Suite, Wing, few_seeds_told
 from trimtab.benchmark.tuned import TunedValues, shipped_tuned_values
 from trimtab.core.errors import SettingsError
 from trimtab.core.policy import parameters_of
@@ -98,7 +98,7 @@ def compare(
         name, suite = suite, SUITES.load(suite).usual()
     known = shipped_tuned_values() if tuned is None else tuned
     contestants, notes = line_up(suite, policies or suite.policies, known)
-    notes += suite.notes()
+    notes += [*suite.notes(), *few_seeds_told(suite.seeds)]
     baseline = baseline_of(suite, contestants)
     scenarios = suite.scenarios()
     units = [

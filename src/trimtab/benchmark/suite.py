@@ -29,10 +29,13 @@ __all__ = [
     "Suite",
     "Wing",
     "few_episodes_told",
+    "few_seeds_told",
 ]
 
 FIRST_TEST_SEED = 1_000_000
 SEEDS_PER_DRAW = 100_000
+LEAST_SEEDS = 5
+"""With so many, intervals of 95 % hold the truth 93 to 95 % of the time."""
 
 _DAG = "trimtab.benchmark.dag_scheduling.suites"
 _GPU = "trimtab.benchmark.gpu_scheduling.suites"
@@ -197,4 +200,24 @@ def few_episodes_told(trace: str, fit: int | None, seeds: int) -> list[str]:
     return [
         f"{trace} has room for {fit} test episodes, which {seeds} seeds share: the intervals are narrower "
         "than those of as many separate ones."
+    ]
+
+
+def few_seeds_told(seeds: int) -> list[str]:
+    """Say that an interval over so few episodes is narrower than its name.
+
+    No resampling leaves the range of what was seen, and all of it lies on one side of the truth in one of
+    2 ** (seeds - 1) comparisons: of four episodes, one in eight.
+
+    >>> few_seeds_told(4)
+    ['4 seeds are few: 95 % intervals over so few hold the truth at most 88 % of the time; use --seeds 10.']
+    >>> few_seeds_told(5)
+    []
+    """
+    if seeds >= LEAST_SEEDS:
+        return []
+    most = 100 * (1 - 0.5 ** (seeds - 1))
+    return [
+        f"{seeds} seeds are few: 95 % intervals over so few hold the truth at most {most:.0f} % of the time; "
+        "use --seeds 10."
     ]

@@ -124,7 +124,9 @@ def demo(
     check_new_folder(out)
     shown = DEMOS[wing]
     ground = {GROUNDS[wing]: workload} if workload else {}
-    asked = replace(shown.flags, seed=seed, **ground).suite(shown.suite, seeds=seeds or shown.seeds)
+    asked = replace(shown.flags, seed=seed, **ground).suite(
+        shown.suite, seeds=shown.seeds if seeds is None else seeds
+    )
     trained = f"{wing}/{shown.learned}" in asked.wing.policy_names()
     if trained and shown.learned not in asked.policies:
         asked = asked.model_copy(update={"policies": (*asked.policies, shown.learned)})

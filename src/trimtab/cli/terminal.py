@@ -59,10 +59,10 @@ def remark(text: str) -> None:
 
 
 def terminal_width() -> int | None:
-    """Columns to print in; None: a pipe, where lines are as long as they like."""
+    """Columns to print in; None: a pipe, or a terminal that does not know, where lines may be any length."""
     if not sys.stdout.isatty():
         return None
-    return os.get_terminal_size(sys.stdout.fileno()).columns
+    return os.get_terminal_size(sys.stdout.fileno()).columns or None
 
 
 def now() -> datetime:

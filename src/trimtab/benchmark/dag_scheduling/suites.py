@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from trimtab.benchmark.dag_scheduling.wing import DAG
-from trimtab.benchmark.suite import FIRST_TEST_SEED, SEEDS_PER_DRAW, Scenario, Suite, Wing
+from trimtab.benchmark.suite import (
+    FIRST_TEST_SEED,
+    SEEDS_PER_DRAW,
+    Scenario,
+    Suite,
+    Wing,
+    few_episodes_told,
+)
 from trimtab.core.errors import TrimtabError
 from trimtab.core.settings import Field, field_validator, model_validator
 from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
@@ -19,6 +26,7 @@ from trimtab.dag_scheduling.workload.presets import (
     draw_workload,
     find_source,
     has_demands,
+    training_jobs,
 )
 
 __all__ = [
@@ -112,6 +120,14 @@ class DagSuite(Suite):
     def check(self) -> None:
         """Refuse an unknown workload."""
         find_source(self.workload.name)
+
+    def notes(self) -> list[str]:
+        """Whether a trace is too short to give every seed jobs of its own."""
+        source = find_source(self.workload.name)
+        if self.workload.arrivals != "trace" or not isinstance(source, Workload):
+            return []
+        fit = (source.job_count - training_jobs(source)) // self.workload.jobs
+        return few_episodes_told(self.workload.name, fit, self.seeds)
 
 
 def _finished(episode: Episode, seed: int) -> Episode:

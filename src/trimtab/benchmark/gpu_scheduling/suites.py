@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trimtab.benchmark.gpu_scheduling.wing import GPU
-from trimtab.benchmark.suite import FIRST_TEST_SEED, SEEDS_PER_DRAW, Scenario, Suite, Wing
+from trimtab.benchmark.suite import (
+    FIRST_TEST_SEED,
+    SEEDS_PER_DRAW,
+    Scenario,
+    Suite,
+    Wing,
+    few_episodes_told,
+)
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, model_validator
 from trimtab.gpu_scheduling.cluster import Cluster, Information
@@ -23,7 +30,13 @@ from trimtab.gpu_scheduling.simulator.simulator import NeverEnds, simulate
 from trimtab.gpu_scheduling.simulator.tables import refuse_misfits
 from trimtab.gpu_scheduling.workload import Workload
 from trimtab.gpu_scheduling.workload.clusters import capacity_gpus, find_cluster, usual_load
-from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, all_jobs, draw_workload, find_source
+from trimtab.gpu_scheduling.workload.presets import (
+    WorkloadSettings,
+    all_jobs,
+    draw_workload,
+    find_source,
+    training_jobs,
+)
 
 __all__ = [
     "DasLargeSuite",
@@ -189,6 +202,14 @@ class GpuSuite(Suite):
                     f"policy {name!r} needs durations, and nothing is known of them here; leave it out, or "
                     "use --information predicted or oracle (suites gpu/predicted-small, gpu/oracle-small)"
                 )
+
+    def notes(self) -> list[str]:
+        """Whether a trace is too short to give every seed jobs of its own."""
+        if self.workload.arrivals != "trace":
+            return []
+        trace = all_jobs(self.workload)
+        fit = (trace.job_count - training_jobs(trace)) // self.workload.jobs
+        return few_episodes_told(self.workload.name, fit, self.seeds)
 
 
 def shipped(name: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -36,7 +37,6 @@ class Scale:
 def table_html(table: ReportTable, policies: Sequence[str], *, key: str = "comparison") -> str:
     """The table, complete without any script; `table.js` makes its headings sort. `key` is its id."""
     with_change = any(row.change is not None for row in table.rows)
-    with_verdict = any(row.verdict for row in table.rows)
     heads = [_head("Policy", "text", "", lower_is_better=True)]
     for place, column in enumerate(table.columns):
         heads.append(_head(column.heading, "number", column.unit, lower_is_better=column.lower_is_better))
@@ -49,12 +49,7 @@ def table_html(table: ReportTable, policies: Sequence[str], *, key: str = "compa
                     lower_is_better=column.lower_is_better,
                 )
             )
-    if with_verdict:
-        heads.append('<th scope="col" class="verdict">Verdict</th>')
-    body = "".join(
-        _row(table, place, policies, with_change=with_change, with_verdict=with_verdict)
-        for place in range(len(table.rows))
-    )
+    body = "".join(_row(table, place, policies, with_change=with_change) for place in range(len(table.rows)))
     return (
         f'<table id="{key}" class="comparison" aria-describedby="{key}-caption">'
         f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody></table>"
@@ -73,19 +68,14 @@ def _head(heading: str, kind: str, unit: str, *, lower_is_better: bool) -> str:
     )
 
 
-def _row(
-    table: ReportTable,
-    place: int,
-    policies: Sequence[str],
-    *,
-    with_change: bool,
-    with_verdict: bool,
-) -> str:
+def _row(table: ReportTable, place: int, policies: Sequence[str], *, with_change: bool) -> str:
     row = table.rows[place]
+    # Under the name, where it stays in sight however far the numbers are scrolled.
+    verdict = f'<span class="verdict">{escape(row.verdict)}</span>' if row.verdict else ""
     cells = [
         f'<th scope="row" data-value="{escape(row.policy)}">'
         f'<span class="policy">{policy_key(policies.index(row.policy))}'
-        f"<span>{escape(row.policy)}</span></span></th>"
+        f"<span>{_foldable(row.policy)}{verdict}</span></span></th>"
     ]
     for at, column in enumerate(table.columns):
         values = [other.values[at] for other in table.rows]
@@ -99,9 +89,16 @@ def _row(
         if at == 0 and with_change:
             changes = Scale.around([other.change for other in table.rows], zero=True)
             cells.append(_change_cell(row.change, changes, row.policy == table.reference))
-    if with_verdict:
-        cells.append(f'<td class="verdict">{escape(row.verdict)}</td>')
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _foldable(policy: str) -> str:
+    """A name that may go on in the next line after each of its parts.
+
+    >>> _foldable("las+fast:min_run_s=60")
+    'las+<wbr>fast:<wbr>min_run_s=60'
+    """
+    return re.sub(r"([+:,/])", r"\1<wbr>", escape(policy))
 
 
 def _teller(values: Sequence[EstimateLike | None], unit: str) -> Callable[[float], str]:
