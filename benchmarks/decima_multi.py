@@ -33,7 +33,7 @@ from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy
 from trimtab.dag_scheduling.policies import DagPolicy, make_policy
 
-SEEDS, STREAM_SEEDS = 100, 30
+SEEDS = 100
 PUBLISHED_LOAD = 0.85
 
 
@@ -62,7 +62,7 @@ def multi_resource_rows(policy: DagPolicy, compact: DagPolicy) -> list[Row]:
 
 def multi_resource_stream_rows(compact: DagPolicy) -> list[Row]:
     """The same where jobs keep coming, as they did in the paper; its load has the bar, others are told."""
-    suite = MultiResourceStreamSuite(seeds=STREAM_SEEDS)
+    suite = MultiResourceStreamSuite(seeds=SEEDS)
     rows = []
     for scenario in suite.scenarios():
         rules = all_rules(suite, scenario) | tuned_rules(suite, scenario, names=("packed-srpt",))

@@ -236,7 +236,6 @@ def test_letters_that_a_terminal_lacks_do_not_cost_the_answer(monkeypatch: pytes
     assert json.loads(shown.getvalue()) == {"workload": "mein öl"}
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 class OfUnknownWidth(TextIOWrapper):
     """A terminal that tells zero columns, as those of containers and of serial lines do."""
 
@@ -253,6 +252,7 @@ def test_a_terminal_that_does_not_know_its_width_gets_every_column(monkeypatch: 
     assert terminal_width() is None
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 def test_a_full_disk_is_no_bug_of_ours() -> None:
     for words in (["simulate", "--help"], ["--help"], ["workloads"]):
         with Path("/dev/full").open("w") as full:

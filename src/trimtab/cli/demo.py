@@ -48,7 +48,7 @@ DEMOS = {
     ),
     "stream": _Demo(
         "stream/jobs",
-        4,
+        5,
         SuiteFlags(job="small-1"),
         "sure",
         "a day of the same job under each",
@@ -108,7 +108,7 @@ def demo(
     workload:
         dag, gpu: another workload than the embedded one; stream: another job; pod: another service.
     seeds:
-        Test episodes of each policy (default 40; stream: 4; pod: 6; gpu: 10).
+        Test episodes of each policy (default 40; stream: 5; pod: 6; gpu: 10).
     seed:
         Another number gives other test episodes.
     processes:
