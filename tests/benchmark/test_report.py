@@ -277,6 +277,7 @@ def test_equal_numbers_share_the_mark() -> None:
     rows = [ReportRow(name, [Measured(1.604, 1, 2)]) for name in ("a", "b")]
     tied = table(*rows, ReportRow("c", [Measured(9, 8, 10)]))
     assert table_html(tied, ["a", "b", "c"]).count("best-mark") == 2
+    assert "best-mark" not in table_html(table(*rows), ["a", "b"])
 
 
 def test_numbers_are_told_in_three_or_four_digits() -> None:

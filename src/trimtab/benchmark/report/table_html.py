@@ -80,11 +80,11 @@ def _row(table: ReportTable, place: int, policies: Sequence[str], *, with_change
     for at, column in enumerate(table.columns):
         values = [other.values[at] for other in table.rows]
         scale, told = Scale.around(values), _teller(values, column.unit)
-        # Rows that show the same number share the mark.
+        # Rows that show the same number share the mark; where all do, none is better than another.
         top, own = table.best(at), row.values[at]
         leader = None if top is None else values[top]
         best = own is not None and leader is not None and told(own.value) == told(leader.value)
-        best = best and len(table.rows) > 1
+        best = best and len({None if value is None else told(value.value) for value in values}) > 1
         cells.append(_cell(row.values[at], scale, told, best=best))
         if at == 0 and with_change:
             changes = Scale.around([other.change for other in table.rows], zero=True)
