@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks.decima_settings import (
+    Numbers,
     all_rules,
     best_of,
     compacts,
@@ -25,9 +26,11 @@ from benchmarks.decima_settings import (
 from benchmarks.results import Row
 from trimtab.benchmark.dag_scheduling.suites import (
     BatchSuite,
+    DagSuite,
     MultiResourceStreamSuite,
     MultiResourceSuite,
 )
+from trimtab.benchmark.suite import Scenario
 from trimtab.core.statistics import mean_interval
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy
@@ -43,11 +46,8 @@ def multi_resource_rows(policy: DagPolicy, compact: DagPolicy) -> list[Row]:
     The bar is that of the network: on training workloads it is better than the compact scheduler.
     """
     suite = MultiResourceSuite(seeds=SEEDS)
-    rules = all_rules(suite) | tuned_rules(suite, names=("packed-srpt",))
-    measured = play_jct_s(suite, rules | {policy.name: policy, compact.name: compact})
+    measured, rival, best = _beside_all_rules(suite, suite.scenarios()[0], policy, compact)
     ours = measured[policy.name]
-    rival = best_of(measured, of_kind(rules, "tetris", "graphene"))
-    best = best_of(measured, list(rules))
     return [
         ratio_at_most("multi-resource: learned / best of Tetris and Graphene*", ours, measured[rival], 0.80),
         ratio_reported(f"multi-resource: learned / best rule ({best})", ours, measured[best]),
@@ -65,11 +65,8 @@ def multi_resource_stream_rows(compact: DagPolicy) -> list[Row]:
     suite = MultiResourceStreamSuite(seeds=SEEDS)
     rows = []
     for scenario in suite.scenarios():
-        rules = all_rules(suite, scenario) | tuned_rules(suite, scenario, names=("packed-srpt",))
-        measured = play_jct_s(suite, rules | {compact.name: compact}, scenario)
+        measured, rival, best = _beside_all_rules(suite, scenario, compact)
         ours = measured[compact.name]
-        rival = best_of(measured, of_kind(rules, "tetris", "graphene"))
-        best = best_of(measured, list(rules))
         ground = f"multi-resource stream, {scenario.name}"
         bar = 0.80 if scenario.load == PUBLISHED_LOAD else 1.0
         rows += [
@@ -79,6 +76,16 @@ def multi_resource_stream_rows(compact: DagPolicy) -> list[Row]:
             reported(f"{ground}: {rival}, mean JCT (s)", mean_interval(measured[rival], seed=0)),
         ]
     return rows
+
+
+def _beside_all_rules(
+    suite: DagSuite, scenario: Scenario, *policies: DagPolicy
+) -> tuple[dict[str, Numbers], str, str]:
+    """Completion times by label, the better of the paper's rivals, and the best of all rules."""
+    rules = all_rules(suite, scenario) | tuned_rules(suite, scenario, names=("packed-srpt",))
+    measured = play_jct_s(suite, rules | {policy.name: policy for policy in policies}, scenario)
+    rival = best_of(measured, of_kind(rules, "tetris", "graphene"))
+    return measured, rival, best_of(measured, list(rules))
 
 
 def objective_rows(for_jct: DecimaPolicy, for_makespan: DecimaPolicy) -> list[Row]:

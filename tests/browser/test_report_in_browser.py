@@ -3,92 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from tests.browser.opened import Opened
 from tests.sample_report import write_sample
 from tests.synthetic_episodes import RULES, episode
 
-from trimtab.benchmark.pod_autoscaling.wing import POD
 from trimtab.benchmark.report import Measured, ReportColumn, ReportRow, ReportTable, write_report
 from trimtab.benchmark.report.content import Curve, CurvesSection, Reference
 from trimtab.dag_scheduling.episode import Episode, TaskLog
 from trimtab.dag_scheduling.workload.profile import WAVE_NAMES
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    from playwright.sync_api import Browser, Locator
 
 pytestmark = pytest.mark.browser
-
-COLUMNS = tuple(enumerate(POD.report_columns))
-ARGUMENTS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
-
-
-class Opened:
-    """A page with everything it complained about and everything it asked for."""
-
-    def __init__(self, browser: Browser, path: Path, **context: Any) -> None:
-        options = {"viewport": {"width": 1280, "height": 1000}, "color_scheme": "light", **context}
-        self.page: Page = browser.new_context(**options).new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-        self.page.wait_for_selector("body[data-ready=true]", timeout=30_000)
-
-    def tick_labels(self) -> list[list[str]]:
-        """Time labels of each Gantt chart."""
-        return [
-            plot.locator(".frame text.tick").all_text_contents() for plot in self.page.locator(".plot").all()
-        ]
-
-    def settle(self) -> None:
-        """Wait until moved charts are drawn, also those outside the window."""
-        self.page.wait_for_timeout(400)
-        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
-
-
-@pytest.fixture(scope="module")
-def episodes() -> list[Episode]:
-    return [episode(policy) for policy in RULES]
-
-
-@pytest.fixture(scope="module")
-def report(episodes: list[Episode], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    write_sample(path, episodes)
-    return path
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    with playwright.sync_playwright() as engine:
-        launched = engine.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
-        yield launched
-        launched.close()
-
-
-@pytest.fixture
-def opened(browser: Browser, report: Path) -> Iterator[Opened]:
-    """A fresh page; at the end of every test it must have been quiet."""
-    opened = Opened(browser, report)
-    yield opened
-    assert opened.complaints == []
-    opened.page.context.close()
 
 
 def canvases(opened: Opened) -> list[Locator]:
@@ -282,27 +218,6 @@ def test_a_job_can_be_followed_by_keyboard(opened: Opened) -> None:
     assert button.get_attribute("aria-pressed") == "true"
 
 
-def test_headings_sort_the_table(opened: Opened) -> None:
-    page = opened.page
-
-    def column(place: int) -> list[float]:
-        cells = page.locator(f"#comparison tbody tr > :nth-child({place})").all()
-        return [float(cell.get_attribute("data-value") or "nan") for cell in cells]
-
-    heading = page.locator("#comparison thead th").nth(1)
-    heading.get_by_role("button").click()
-    assert heading.get_attribute("aria-sort") == "ascending"
-    assert column(2) == sorted(column(2))
-    heading.get_by_role("button").press("Enter")
-    assert heading.get_attribute("aria-sort") == "descending"
-    assert column(2) == sorted(column(2), reverse=True)
-    # Where more is better the first click puts the most on top.
-    utilisation = page.locator("#comparison thead th", has_text="Utilisation")
-    utilisation.get_by_role("button").click()
-    assert utilisation.get_attribute("aria-sort") == "descending"
-    assert heading.get_attribute("aria-sort") is None
-
-
 def test_hovering_and_keys_read_values_off_a_curve(opened: Opened, episodes: list[Episode]) -> None:
     chart = opened.page.locator("#completion-times .chart")
     chart.scroll_into_view_if_needed()
@@ -352,65 +267,6 @@ def test_a_narrow_window_needs_no_sideways_scrolling(browser: Browser, report: P
     boxes = [box for label in labels if (box := label.bounding_box())]
     for left, right in pairwise(boxes):
         assert left["x"] + left["width"] < right["x"]
-    opened.page.context.close()
-
-
-WIDE_NAMES = ("aware", "hpa (tuned)", "smallest+fast+patient:neighbours=2,tightness=0.3", "predictive-hpa")
-
-
-@pytest.fixture(scope="module")
-def wide_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report with the most columns, every one of them with its best marked, and a long name."""
-    path = tmp_path_factory.mktemp("wide") / "report.html"
-    rows = [
-        ReportRow(
-            name,
-            [
-                Measured(v := (15.0 + (place + at) % 4) / (20 if c.unit == "%" else 1), v, v)
-                for at, c in COLUMNS
-            ],
-            verdict="" if place > 1 else "cannot be told from the best",
-            change=None if place == 1 else Measured(-0.1, -0.2, 0.1),
-        )
-        for place, name in enumerate(WIDE_NAMES)
-    ]
-    write_report(
-        path,
-        title="Wide",
-        table=ReportTable(POD.report_columns, rows, "Made-up hours.", reference="hpa (tuned)"),
-        sections=[],
-        facts={},
-        notes=[],
-        command="trimtab compare made-up",
-        provenance={},
-    )
-    return path
-
-
-def test_the_widest_table_is_seen_whole_on_a_laptop(browser: Browser, wide_report: Path) -> None:
-    opened = Opened(browser, wide_report, viewport={"width": 1300, "height": 900})
-    inner, outer = opened.page.evaluate(
-        "[...document.querySelectorAll('.table-scroll')].flatMap((t) => [t.scrollWidth, t.clientWidth])"
-    )
-    assert inner <= outer
-    opened.page.context.close()
-
-
-def test_names_and_verdicts_leave_room_for_numbers_in_a_narrow_window(
-    browser: Browser, wide_report: Path
-) -> None:
-    opened = Opened(browser, wide_report, viewport={"width": 700, "height": 900})
-    table = opened.page.locator(".table-scroll")
-    table.evaluate("(area) => { area.scrollLeft = 10_000; }")
-    name = opened.page.locator("#comparison tbody th").nth(2).bounding_box()
-    area = table.bounding_box()
-    assert name is not None
-    assert area is not None
-    # However far the numbers are scrolled, the names stand at the left and take a third of the width.
-    assert area["x"] <= name["x"] < area["x"] + 30
-    assert name["width"] < area["width"] / 3
-    verdict = opened.page.locator("#comparison tbody th .verdict").first
-    assert verdict.inner_text() == "cannot be told from the best"
     opened.page.context.close()
 
 

@@ -51,6 +51,7 @@ ALL_RULES = (
     "capped-srpt-local:tuned",
     "random",
 )
+STREAM_RULES = tuple(name for name in ALL_RULES if name != "random")
 
 
 class DagSuite(Suite):
@@ -185,7 +186,7 @@ class StreamSuite(DagSuite):
         description="Loads of a sweep, each a table of its own; empty: no sweep.",
     )
     policies: tuple[str, ...] = Field(
-        default=tuple(name for name in ALL_RULES if name != "random"),
+        default=STREAM_RULES,
         min_length=1,
         description="Policies; `:tuned` takes the tuned settings.",
     )
@@ -321,7 +322,7 @@ class MultiResourceStreamSuite(StreamSuite):
         description="Loads of a sweep, each a table of its own; empty: no sweep.",
     )
     policies: tuple[str, ...] = Field(
-        default=(*(name for name in ALL_RULES if name != "random"), "packed-srpt:tuned"),
+        default=(*STREAM_RULES, "packed-srpt:tuned"),
         min_length=1,
         description="Policies; `:tuned` takes the tuned settings.",
     )

@@ -1,0 +1,82 @@
+"""A job from a running JobManager: watched over a while, and what servers do that do not help."""
+
+from typing import Any
+
+import pytest
+from tests.loopback_server import serving
+from tests.stream_autoscaling.history.flink_answers import checkpoint_details, checkpoints, counting_job
+
+from trimtab.core.errors import HistoryError
+from trimtab.stream_autoscaling.history.flink import import_flink
+
+
+class FakeJobManager:
+    """Answers like Flink's; time passes while the importer sleeps."""
+
+    def __init__(self, jobs: dict[str, str]) -> None:
+        self.job = counting_job()
+        self.jobs = jobs
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.job.now_s += seconds
+
+    def __call__(self, path: str) -> Any:
+        if path == "/jobs/overview":
+            return {"jobs": [{"jid": j, "name": j, "state": state} for j, state in self.jobs.items()]}
+        if path == "/jobs/a1":
+            return self.job.details()
+        if path == "/jobs/a1/checkpoints":
+            return checkpoints(30_000_000)
+        if path == "/jobs/a1/checkpoints/details/9":
+            return checkpoint_details({"v2": 30_000_000})
+        return 404
+
+
+def test_a_job_manager_is_watched() -> None:
+    manager = FakeJobManager({"a1": "RUNNING", "old": "FINISHED"})
+    with serving(manager) as address:
+        job, report = import_flink(address + "/", samples=4, every_s=5.0, sleep=manager.sleep)
+    assert job.vertices[2].service_ms == pytest.approx(7)
+    assert job.vertices[2].state_mb == 30
+    assert manager.slept == [5.0, 5.0, 5.0]
+    assert report.read["pairs of samples"] == 3
+    # Flink before 2.3 has no history of rescales.
+    assert report.dropped == {"/jobs/<id>/rescales/history, which the server would not give (404)": 1}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "options", "said"),
+    [
+        ({}, {}, "no job runs there"),
+        ({"a1": "RUNNING", "b2": "RUNNING"}, {}, r"several jobs run there: a1 \(a1\), b2 \(b2\); choose one"),
+        ({}, {"job": "zz"}, "refused with 404"),
+        ({}, {"samples": 1}, "at least two are needed"),
+    ],
+)
+def test_a_job_manager_that_does_not_help(jobs: dict, options: dict, said: str) -> None:
+    manager = FakeJobManager(jobs)
+    with serving(manager) as address, pytest.raises(HistoryError, match=said):
+        import_flink(address, sleep=manager.sleep, **options)
+
+
+def test_other_servers() -> None:
+    with serving(lambda path: []) as address, pytest.raises(HistoryError, match="not a JobManager"):
+        import_flink(address)
+    with serving(lambda path: {}) as address, pytest.raises(HistoryError, match="not Flink's answer"):
+        import_flink(address, job="a1", sleep=lambda seconds: None)
+    with pytest.raises(HistoryError, match="no answer"):
+        import_flink(address, timeout_s=2)
+
+
+def test_a_checkpoint_that_is_not_given() -> None:
+    manager = FakeJobManager({"a1": "RUNNING"})
+
+    def answering(path: str) -> Any:
+        return 500 if "details" in path else manager(path)
+
+    with serving(answering) as address:
+        job, report = import_flink(address, samples=2, sleep=manager.sleep)
+    assert job.vertices[2].state_mb == 30
+    assert report.dropped["details of a checkpoint, which the server would not give (500)"] == 1
