@@ -6,6 +6,7 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.dag_scheduling.history.spark_log_writer import CODECS, Log, stage, two_stage_log
@@ -206,7 +207,9 @@ def test_a_zip_as_the_history_server_hands_it_out(tmp_path: Path) -> None:
         (300, 0, r"cannot be decompressed \(Bad CRC-32"),
     ],
 )
-def test_a_damaged_zip_is_refused_in_one_line(place: int, value: int, said: str, tmp_path: Path) -> None:
+def test_a_damaged_zip_is_refused_in_one_line_and_closed(
+    place: int, value: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "app-1.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("app-1", two_stage_log().data)
@@ -215,10 +218,19 @@ def test_a_damaged_zip_is_refused_in_one_line(place: int, value: int, said: str,
     if place == 6:
         content[content.rindex(b"PK\x01\x02") + 8] = value
     path.write_bytes(content)
+    archives: list[zipfile.ZipFile] = []
+
+    class Remembered(zipfile.ZipFile):
+        def __init__(self, *told: Any) -> None:
+            super().__init__(*told)
+            archives.append(self)
+
+    monkeypatch.setattr(zipfile, "ZipFile", Remembered)
     with pytest.raises(HistoryError, match=said) as refusal:
         import_spark(str(path))
     assert "app-1.zip" in str(refusal.value)
     assert "\n" not in str(refusal.value)
+    assert [one.fp for one in archives] == [None] * len(archives)
 
 
 def test_what_is_not_a_history_is_refused_in_one_line(tmp_path: Path) -> None:

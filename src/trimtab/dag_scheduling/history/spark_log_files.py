@@ -196,7 +196,9 @@ def _zip_parts(archive: Path, label: str) -> Iterator[LogPart]:
 
 
 def _member(archive: Path, name: str) -> BinaryIO:
-    return zipfile.ZipFile(archive).open(name)  # type: ignore[return-value]
+    # The entry keeps the file open until it is closed itself; one that cannot be opened keeps nothing.
+    with zipfile.ZipFile(archive) as file:
+        return file.open(name)  # type: ignore[return-value]
 
 
 def _looks_like_events(part: LogPart) -> bool:
