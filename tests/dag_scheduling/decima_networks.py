@@ -27,6 +27,7 @@ DESIGNS = {
     "no limit head": replace(SMALL, limit_head=False),
     "no graph": replace(SMALL, graph=False),
     "ready, bent": replace(SMALL, ready=True, largest_score=2.0),
+    "sizes": replace(SMALL, sizes=True),
 }
 COURSES = {
     "tpch": course_of(Cluster(executors=10), name="tpch", jobs=3),
@@ -44,7 +45,9 @@ def quick_jit(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def first_look(name: str) -> dict[str, Any]:
-    playing = RolloutEnvironment([COURSES[name]], SMALL, size=2, jobs_shown=3)
+    course = COURSES[name]
+    design = replace(SMALL, classes=len(course.cluster.class_memory))
+    playing = RolloutEnvironment([course], design, size=2, jobs_shown=3)
     playing.reset(0, float("inf"))
     return observe(playing)
 

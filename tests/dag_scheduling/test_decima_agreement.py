@@ -101,12 +101,17 @@ def four_classes() -> Recorded:
 
 
 @pytest.fixture(scope="module")
+def four_sizes() -> Recorded:
+    return record(BRIEF_FOUR, replace(SMALL, classes=4, sizes=True), 400)
+
+
+@pytest.fixture(scope="module")
 def paper() -> Recorded:
     # Sums over stages and jobs, layer upon layer: three times the weights would give scores of 10^8.
     return record(BRIEF, replace(SMALL, paper=True), 400, scale=1.0)
 
 
-RECORDS = ["ours", "four_classes", "paper"]
+RECORDS = ["ours", "four_classes", "four_sizes", "paper"]
 
 
 @pytest.mark.parametrize("name", RECORDS)

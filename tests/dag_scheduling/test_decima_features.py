@@ -11,6 +11,8 @@ from trimtab.dag_scheduling.decima.features import (
     CLUSTER_FEATURES,
     JOB_FEATURES,
     STAGE_FEATURES,
+    Facts,
+    class_features,
     facts_of,
     paper_features,
     rich_features,
@@ -60,3 +62,61 @@ def test_a_stage_knows_when_its_parents_are_done():
     known = facts._replace(**stages, **zeros, **jobs, **cluster, choice=np.zeros((*shape, 1), bool))
     ready = rich_features(known, np, ready=True).stages[0, 0, :, -1]
     np.testing.assert_allclose(ready, [0.0, np.log1p(2 * (2 / 3 + 0.5)) / 3], rtol=1e-5)
+
+
+def sized() -> tuple[Facts, Grid]:
+    """Two jobs of two stages each, on 2 executors of half the memory and 2 of all, of which one is free.
+
+    Work left in seconds, and memory: 10 (0.4), 20 (0.9); 5 (0.5), none (1.0).
+    """
+    zero = np.zeros((1, 2, 2), np.float32)
+    rows = Grid(np.zeros((1, 2, 2, 2), np.float32), np)
+    by_stage = dict.fromkeys(("unstarted", "running", "demand", "slowdown", "runnable", "schedulable"), zero)
+    by_job = {name: np.ones((1, 2), np.float32) for name in ("executors", "source", "age_s", "total_work_s")}
+    return Facts(
+        **by_stage,
+        **by_job,
+        rows=rows,
+        task_s=zero,
+        memory=np.array([[[0.4, 0.9], [0.5, 1.0]]], np.float32),
+        choice=np.ones((1, 2, 2, 2), bool),
+        unfinished=zero,
+        work_s=np.array([[[10, 20], [5, 0]]], np.float32),
+        present=np.ones((1, 2), np.float32),
+        job_work_s=np.array([[30, 5]], np.float32),
+        open_demand=np.ones((1, 2), np.float32),
+        wide_s=np.ones((1, 2), np.float32),
+        executor_count=np.array([4], np.float32),
+        may_idle=np.ones(1, np.float32),
+        gap_s=np.ones(1, np.float32),
+        hidden_jobs=np.zeros(1, np.float32),
+        free=np.array([[0, 1]], np.float32),
+        class_memory=np.array([[0.5, 1.0]], np.float32),
+    ), rows
+
+
+def test_what_executors_of_two_sizes_are_wanted_for():
+    """Beyond half the memory there are 20 s of work of the first job, and none beyond all of it."""
+    facts, _ = sized()
+    plain, told = rich_features(facts, np), rich_features(facts, np, sizes=True)
+    for before, after in zip(plain, told, strict=True):
+        np.testing.assert_array_equal(after[..., : before.shape[-1]], before)
+    stages, jobs, cluster = (
+        part[0, ..., before.shape[-1] :] for part, before in zip(told, plain, strict=True)
+    )
+    free, all_s, large_s = np.log(2) / 3, np.log(1 + 35 / 4) / 4, np.log(1 + 20 / 4) / 4
+    np.testing.assert_allclose(stages[0], [[free, 0, all_s], [free, 0.5, large_s]], rtol=1e-5)
+    np.testing.assert_allclose(stages[1], [[free, 0, all_s], [free, 0.5, large_s]], rtol=1e-5)
+    np.testing.assert_allclose(jobs, [[np.log(21) / 5, 0], [0, 0]], rtol=1e-5)
+    np.testing.assert_allclose(cluster, [large_s, 0, 0, 0.25], rtol=1e-5)
+
+
+def test_what_sets_a_class_apart():
+    """Memory to spare, memory, free share; then the part of all work, and of the job's, that needs more."""
+    facts, rows = sized()
+    told = class_features(facts, rows, np, sizes=True)[0]
+    np.testing.assert_allclose(
+        told[0, 0], [[0.1, 0.5, 0, 20 / 35.1, 20 / 30.1], [0.6, 1, 0.25, 0, 0]], rtol=1e-5
+    )
+    np.testing.assert_allclose(told[1, 0], [[0, 0.5, 0, 20 / 35.1, 0], [0.5, 1, 0.25, 0, 0]], rtol=1e-5)
+    np.testing.assert_array_equal(class_features(facts, rows, np)[0], told[..., :3])

@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from tests.dag_scheduling.test_decima_view import observe
+from tests.dag_scheduling.decima_networks import SMALL, first_look
+from tests.dag_scheduling.test_decima_view import observe, view_in
 
 from trimtab.core.bundle import flatten
 from trimtab.core.errors import SettingsError
 from trimtab.dag_scheduling.cluster import Cluster, ExecutorClass
-from trimtab.dag_scheduling.decima.network import Design, new_network
+from trimtab.dag_scheduling.decima.network import Design, feature_names, new_network, stage_scores, told_more
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy, make_bundle
 from trimtab.dag_scheduling.decima.rollouts import TRAINING_SEEDS
 from trimtab.dag_scheduling.decima.task import (
@@ -135,6 +136,41 @@ def test_training_may_start_from_a_bundle_of_the_same_design(task):
     assert all(np.array_equal(actor[name], expected[name]) for name in actor)
     assert not np.array_equal(flatten(own["actor"])["score/0/weights"], actor["score/0/weights"])
     assert flatten(started["critic"]).keys() == flatten(own["critic"]).keys()
+
+
+@pytest.mark.parametrize("kind", ["plain", "four classes", "no graph"])
+def test_a_network_that_is_told_more_decides_as_before(kind):
+    """Begun from one that was told less, when parents are done and what sizes are for weigh nothing yet."""
+    had = replace(SMALL, classes=4 if kind == "four classes" else 1, graph=kind != "no graph")
+    wanted = replace(had, ready=True, sizes=True)
+    view = view_in(first_look("four sizes" if kind == "four classes" else "stream"))
+    before = new_network(had, 3)
+    after = {**before, "actor": told_more(before["actor"], had, wanted)}
+    drawn = new_network(wanted, 3)
+    assert {name: leaf.shape for name, leaf in flatten(after).items()} == {
+        name: leaf.shape for name, leaf in flatten(drawn).items()
+    }
+    old, new = stage_scores(before, view, had, np), stage_scores(after, view, wanted, np)
+    np.testing.assert_allclose(new.logits, old.logits, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(new.contexts, old.contexts, rtol=1e-5, atol=1e-5)
+    # Otherwise equality is cheap: what is told does matter to a network that heeds it.
+    assert not np.allclose(stage_scores(drawn, view, wanted, np).logits, old.logits, atol=1e-2)
+
+
+def test_training_may_start_from_a_bundle_that_is_told_less_but_not_more(task):
+    less = make_bundle(
+        "less", new_network(task.design, 0), task.design, most_executors=4, trained={}, scores={}
+    )
+    more = DecimaTask(
+        settings_of(TINY, network=NETWORK.model_copy(update={"ready": True, "sizes": True})), start=less
+    )
+    started = more.agent.init(jax.random.key(0))
+    known = flatten(started["actor"])["stage_known/weights"]
+    width = len(feature_names(task.design)[0])
+    assert not known[width : width + 4].any() and known[:width].any() and known[width + 4 :].any()
+    told = make_bundle("told", started, more.design, most_executors=4, trained={}, scores={})
+    with pytest.raises(SettingsError, match=r"told has another network \(ready = True, sizes = True\)"):
+        DecimaTask(settings_of(TINY), start=told)
 
 
 def test_a_bundle_of_another_design_is_refused_in_one_line(task):

@@ -19,9 +19,10 @@ from trimtab.networks.graph_encoder import Grid
 from trimtab.networks.graph_rows import Packed
 from trimtab.networks.layers import Array
 
-__all__ = ["CLUSTER_FEATURES", "JOB_FEATURES", "LIMIT_FEATURES", "READY_FEATURE", "STAGE_FEATURES"]
+__all__ = ["CLASS_FEATURES", "CLUSTER_FEATURES", "JOB_FEATURES", "LIMIT_FEATURES", "READY_FEATURE"]
+__all__ += ["SIZE_FEATURES", "STAGE_FEATURES"]
 __all__ += ["Facts", "Features"]
-__all__ += ["children_of", "facts_of", "limit_features", "paper_features", "rich_features"]
+__all__ += ["children_of", "class_features", "facts_of", "limit_features", "paper_features", "rich_features"]
 
 STAGE_FEATURES = (
     "tasks left",
@@ -40,6 +41,7 @@ STAGE_FEATURES = (
     "path as share of its job's longest",
 )
 READY_FEATURE = "time until its parents are done"
+SIZE_FEATURES = ("free executors that fit", "classes too small", "work that needs as much memory")
 JOB_FEATURES = (
     "executors of the cluster",
     "executors",
@@ -79,6 +81,7 @@ LIMIT_FEATURES = (
     "time left afterwards",
     "takes all that are free",
 )
+CLASS_FEATURES = ("memory to spare", "memory", "free executors of the cluster")
 
 
 class Facts(NamedTuple):
@@ -201,15 +204,61 @@ def _logs(parts: Sequence[tuple[Array, float]], xp: Any) -> list[Array]:
     return [*(xp.log(1 + stacked) / scales.reshape(-1, *(1 for _ in stacked.shape[1:])))]
 
 
-def rich_features(facts: Facts, xp: Any, *, paths: bool = True, ready: bool = False) -> Features:
-    """Ours; `paths` off hides everything that needs the graph, `ready` adds when parents will be done."""
+def rich_features(
+    facts: Facts, xp: Any, *, paths: bool = True, ready: bool = False, sizes: bool = False
+) -> Features:
+    """Ours; `paths` off hides everything that needs the graph, `ready` adds when parents will be done.
+
+    `sizes` adds what executors of several sizes are wanted for.
+    """
     lengths = xp.asarray([facts.task_s * facts.unfinished, facts.work_s])
     path_s, path_work_s = facts.rows.longest_path(lengths) if paths else lengths
     job_path_s = facts.rows.largest(path_s)
-    return Features(
+    features = Features(
         _stage_features(facts, path_s, path_work_s, job_path_s, ready, xp),
         _job_features(facts, job_path_s, xp),
         _cluster_features(facts, xp),
+    )
+    if not sizes:
+        return features
+    return Features._make(
+        xp.concatenate(both, axis=-1) for both in zip(features, _size_features(facts, xp), strict=True)
+    )
+
+
+def _by_job(of_cluster: Array, f: Facts, xp: Any) -> Array:
+    """What is known of a cluster, said to each of its jobs: [envs, jobs, n]."""
+    return xp.broadcast_to(of_cluster[:, None], (*f.present.shape, of_cluster.shape[-1]))
+
+
+def _too_large_s(f: Facts, xp: Any) -> tuple[Array, Array]:
+    """Work left that needs more memory than each class has: [envs, jobs, classes], and of all jobs."""
+    too_large = f.memory[..., None] > f.rows.spread(_by_job(f.class_memory, f, xp))
+    by_job = f.rows.total(f.work_s[..., None] * too_large) * f.present[..., None]
+    return by_job, by_job.sum(1)
+
+
+def _size_features(f: Facts, xp: Any) -> Features:
+    """What sets stages, jobs and clusters apart where executors differ in memory.
+
+    Of stages in the order of SIZE_FEATURES; of jobs the work left that is too large for each class; of the
+    cluster the same of all jobs, and the free executors of each class.
+    """
+    size = f.executor_count[:, None]
+    by_job, in_all = _too_large_s(f, xp)
+    everything = (f.job_work_s * f.present).sum(-1)[:, None]
+    memory, free, beyond, whole = (
+        f.rows.spread(_by_job(kind, f, xp))
+        for kind in (f.class_memory, f.free, in_all / size, everything / size)
+    )
+    too_small = (f.memory[..., None] > memory).astype(xp.float32)
+    # What a class too small for a stage leaves behind needs as much memory; the largest of them leaves least.
+    as_large = xp.where(too_small > 0, beyond, whole).min(-1)
+    fitting, contended = _logs([((free * (1 - too_small)).sum(-1), 3), (as_large, 4)], xp)
+    return Features(
+        side_by_side([fitting, too_small.mean(-1), contended], xp),
+        xp.log(1 + by_job) / 5,
+        xp.concatenate([xp.log(1 + in_all / size) / 4, f.free / size], axis=-1),
     )
 
 
@@ -304,6 +353,22 @@ def _cluster_features(f: Facts, xp: Any) -> Array:
     )
     free_share = free / f.executor_count
     return side_by_side([jobs, free_share, free_count, size, work, gap, f.may_idle, hidden, load], xp)
+
+
+def class_features(f: Facts, few: Grid | Packed, xp: Any, *, sizes: bool = False) -> Array:
+    """What sets the classes apart for each stage of `few`: [..., classes, n], as in CLASS_FEATURES.
+
+    With `sizes` also which part of the work left needs more memory: of all jobs, and of the stage's own.
+    """
+    memory = few.spread(_by_job(f.class_memory, f, xp))
+    share = few.spread(_by_job(f.free / f.executor_count[:, None], f, xp))
+    parts = [memory - few.picked(f.memory)[..., None], memory, share]
+    if sizes:
+        by_job, in_all = _too_large_s(f, xp)
+        everything = (f.job_work_s * f.present).sum(-1)[:, None]
+        parts.append(few.spread(_by_job(in_all / (everything + 0.1), f, xp)))
+        parts.append(few.spread(by_job / (f.job_work_s[..., None] + 0.1)))
+    return xp.stack(xp.broadcast_arrays(*parts), axis=-1)
 
 
 def paper_features(facts: Facts, xp: Any) -> Features:

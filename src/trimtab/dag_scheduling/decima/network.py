@@ -18,13 +18,16 @@ import numpy as np
 
 from trimtab.core.errors import SettingsError
 from trimtab.dag_scheduling.decima.features import (
+    CLASS_FEATURES,
     CLUSTER_FEATURES,
     JOB_FEATURES,
     LIMIT_FEATURES,
     READY_FEATURE,
+    SIZE_FEATURES,
     STAGE_FEATURES,
     Facts,
     Features,
+    class_features,
     facts_of,
     limit_features,
     paper_features,
@@ -36,7 +39,7 @@ from trimtab.networks.graph_rows import Packed
 from trimtab.networks.layers import Array, Parameters, dense, leaky, mlp, new_dense, new_mlp
 
 __all__ = ["FUTURE_FEATURES", "Design", "Scores", "limit_scores", "limits_of"]
-__all__ += ["feature_names", "new_network", "stage_scores", "summary", "value"]
+__all__ += ["feature_names", "new_network", "stage_scores", "summary", "told_more", "value"]
 
 MASKED = -1e9
 FUTURE_FEATURES = 8
@@ -61,6 +64,8 @@ class Design:
     """The published features, summaries and sizes."""
     ready: bool = False
     """Whether stages are told when their parents will be done."""
+    sizes: bool = False
+    """Whether it is told what executors of several sizes are wanted for."""
     largest_score: float = 0.0
     """Scores are bent to stay within plus and minus this, so that nothing is ruled out; 0: they are not."""
 
@@ -107,7 +112,7 @@ def new_network(design: Design, seed: int) -> Parameters:
         actor["idle"] = new_mlp(random, (hidden, 16, 1), 0.1)
         actor["idle"][-1]["bias"] -= 4.0
     if design.classes > 1:
-        actor["class"] = new_dense(random, 3, hidden)
+        actor["class"] = new_dense(random, class_feature_count(design), hidden)
     if design.limit_head:
         offered = len(feature_names(design)[3])
         told = job + 2 * size if design.paper else hidden
@@ -133,8 +138,51 @@ def feature_names(design: Design) -> tuple[tuple[str, ...], ...]:
     if design.paper:
         job = ("executors of job", "source", "free executors")
         return (*job, "work left", "tasks left"), job, (), ("limit",)
-    ready = (READY_FEATURE,) if design.ready else ()
-    return (*STAGE_FEATURES, *ready), JOB_FEATURES, CLUSTER_FEATURES, LIMIT_FEATURES
+    stage, job, cluster = STAGE_FEATURES, JOB_FEATURES, CLUSTER_FEATURES
+    if design.ready:
+        stage = (*stage, READY_FEATURE)
+    if design.sizes:
+        kinds = range(design.classes)
+        beyond = tuple(f"work too large for class {kind}" for kind in kinds)
+        stage, job = (*stage, *SIZE_FEATURES), (*job, *beyond)
+        cluster = (*cluster, *beyond, *(f"free executors of class {kind}" for kind in kinds))
+    return stage, job, cluster, LIMIT_FEATURES
+
+
+def told_more(actor: Parameters, had: Design, wanted: Design) -> Parameters:
+    """An actor that decides as before, with room for what `wanted` tells beyond `had`; it heeds none yet."""
+    before, after = feature_names(had), feature_names(wanted)
+    stage, job, cluster, _ = (len(names) for names in before)
+    more_stage, more_job, more_cluster, _ = (
+        len(new) - len(old) for old, new in zip(before, after, strict=True)
+    )
+
+    def grown(layer: Parameters, at: int, count: int) -> Parameters:
+        weights = np.insert(layer["weights"], [at] * count, 0.0, axis=0)
+        return {**layer, "weights": weights}
+
+    def first_grown(layers: Parameters, at: int, count: int) -> Parameters:
+        return [grown(layers[0], at, count), *layers[1:]]
+
+    actor = {
+        **actor,
+        "summary": first_grown(actor["summary"], stage, more_stage),
+        "stage_known": grown(actor["stage_known"], stage, more_stage),
+        "job": first_grown(actor["job"], job, more_job),
+        "cluster": first_grown(actor["cluster"], 2 * had.hidden + cluster, more_cluster),
+    }
+    if had.graph:
+        own = first_grown(actor["encoder"]["own"], stage, more_stage)
+        actor["encoder"] = {**actor["encoder"], "own": own}
+    if had.classes > 1:
+        more = class_feature_count(wanted) - class_feature_count(had)
+        actor["class"] = grown(actor["class"], class_feature_count(had), more)
+    return actor
+
+
+def class_feature_count(design: Design) -> int:
+    """Numbers that set one class apart from another."""
+    return len(CLASS_FEATURES) + 2 * design.sizes
 
 
 def stage_scores(
@@ -146,7 +194,7 @@ def stage_scores(
     if design.paper:
         features = paper_features(facts, xp)
     else:
-        features = rich_features(facts, xp, paths=design.graph, ready=design.ready)
+        features = rich_features(facts, xp, paths=design.graph, ready=design.ready, sizes=design.sizes)
     known = features.stages
     if design.graph:
         embeddings = facts.rows.encode(actor["encoder"], known)
@@ -217,14 +265,8 @@ def _choice_scores(
     """Scores by (job, stage, class); with one class there is nothing to tell apart."""
     context = context[..., None, :]
     if design.classes > 1:
-        memory = few.picked(facts.memory)[..., None]
-        of_cluster = [facts.class_memory, facts.free / facts.executor_count[:, None]]
-        kinds = [
-            xp.broadcast_to(kind[:, None], (*facts.present.shape, design.classes)) for kind in of_cluster
-        ]
-        sizes, shares = (few.spread(kind) for kind in kinds)
-        of_class = xp.broadcast_arrays(sizes - memory, sizes, shares)
-        context = context + dense(actor["class"], xp.stack(of_class, axis=-1))
+        told = class_features(facts, few, xp, sizes=design.sizes)
+        context = context + dense(actor["class"], told)
     return mlp(actor["score"], leaky(context, xp), xp)[..., 0]
 
 

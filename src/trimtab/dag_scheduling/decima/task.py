@@ -16,7 +16,7 @@ from trimtab.core.settings import Field, Presets, Settings
 from trimtab.dag_scheduling import heuristics
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.agent import decima_agent
-from trimtab.dag_scheduling.decima.network import Design
+from trimtab.dag_scheduling.decima.network import Design, told_more
 from trimtab.dag_scheduling.decima.policy import DecimaPolicy
 from trimtab.dag_scheduling.decima.rollouts import (
     TRAINING_SEEDS,
@@ -51,6 +51,9 @@ class NetworkSettings(Settings):
     limit_head: bool = Field(default=True, description="Whether jobs have parallelism limits.")
     paper: bool = Field(default=False, description="The published features, summaries and sizes.")
     ready: bool = Field(default=False, description="Whether stages know when their parents will be done.")
+    sizes: bool = Field(
+        default=False, description="Whether it knows what executors of several sizes are wanted for."
+    )
     largest_score: float = Field(
         default=0, ge=0, le=1000, description="Bound of the scores, so that nothing is ruled out; 0: none."
     )
@@ -136,10 +139,15 @@ class DecimaTask:
         self._best = jax.jit(self.agent.best)
 
     def _checked(self, start: Bundle) -> Any:
-        """The parameters of a bundle, if they fit the network to be trained."""
+        """The parameters of a bundle, if they fit the network to be trained, or one that is told more."""
         policy = DecimaPolicy(start)
-        refuse_other_network(start.name, policy.design, self.design)
-        return policy.parameters
+        had, told = policy.design, {"ready": self.design.ready, "sizes": self.design.sizes}
+        if had.paper or any(getattr(had, name) and not told[name] for name in told):
+            told = {}  # a network unlearns nothing
+        refuse_other_network(start.name, replace(had, **told), self.design)
+        return (
+            {"actor": told_more(policy.parameters["actor"], had, self.design)} if told else policy.parameters
+        )
 
     @property
     def lanes(self) -> Sequence[RolloutEnvironment]:
