@@ -128,6 +128,15 @@ def test_broken_workload_files_are_named(tmp_path):
         np.savez(file, header=np.array('{"format": "something", "version": 7}'))
     with pytest.raises(WorkloadError, match="format 'something' version 7"):
         load_workload(other)
+    kept = {
+        "header": np.array('{"format": "trimtab-dag-workload", "version": 1}'),
+        "template": np.zeros(1, int),
+    }
+    with other.open("wb") as file:
+        np.savez(file, allow_pickle=False, **kept)
+    with pytest.raises(WorkloadError, match=r"other\.workload: a workload file with wrong fields") as refused:
+        load_workload(other)
+    assert "'arrival_ms'" in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_splits_by_time_keep_the_jobs_of_the_span():

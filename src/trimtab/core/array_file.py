@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.errors import WorkloadError
 
-__all__ = ["Provenance", "load_arrays", "save_arrays"]
+__all__ = ["Provenance", "fields_of", "load_arrays", "save_arrays"]
 
 OURS = "trimtab-"
 """What the names of our formats begin with."""
@@ -91,6 +92,24 @@ def load_arrays(
             f"{form!r} version {version}; {way_out}"
         )
     return arrays, header
+
+
+@contextmanager
+def fields_of(path: str | Path, *, what: str, way_out: str = "import the history again") -> Iterator[None]:
+    """Around making something of what was read: fields that are missing or wrong become one line.
+
+    >>> with fields_of("mine.workload", what="workload"):
+    ...     {}["template"]
+    Traceback (most recent call last):
+    trimtab.core.errors.WorkloadError: mine.workload: a workload file with wrong fields ('template'); \
+import the history again
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError) as problem:
+        raise WorkloadError(f"{path}: a {what} file with wrong fields ({problem}); {way_out}") from None
+    except WorkloadError as problem:
+        raise WorkloadError(f"{path}: {problem}") from None
 
 
 def _in_words(form: str) -> str:

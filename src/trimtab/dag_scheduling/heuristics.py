@@ -268,8 +268,8 @@ def weighted_fair(snapshot: Snapshot, parameters: Parameters) -> Action:
 
 def cap_by_work(snapshot: Snapshot, job: int, kappa: float, power: float) -> int:
     """kappa * (the job's executor-seconds)^power executors, between one and all."""
-    cap = math.ceil(kappa * (total_work(snapshot, job) / 1000.0) ** power)
-    return min(max(1, cap), snapshot.executor_count)
+    cap = kappa * (total_work(snapshot, job) / 1000.0) ** power
+    return max(1, math.ceil(min(cap, float(snapshot.executor_count))))
 
 
 def capped_srpt(snapshot: Snapshot, parameters: Parameters) -> Action:

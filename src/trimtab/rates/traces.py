@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.array_file import Provenance, load_arrays, save_arrays
+from trimtab.core.array_file import Provenance, fields_of, load_arrays, save_arrays
 from trimtab.core.errors import WorkloadError
 
 __all__ = ["DAY_S", "Flags", "Floats", "Provenance", "RateTrace", "load_trace", "rate_told", "save_trace"]
@@ -129,19 +129,11 @@ def save_trace(trace: RateTrace, path: str | Path) -> None:
 
 def load_trace(path: str | Path) -> RateTrace:
     """Read a trace file, or say in one line why it cannot be read."""
+    again = "import it again"
     arrays, header = load_arrays(
-        path,
-        form=FORMAT,
-        version=VERSION,
-        what="trace",
-        formers=(FORMER_FORMAT,),
-        way_out="import it again",
+        path, form=FORMAT, version=VERSION, what="trace", formers=(FORMER_FORMAT,), way_out=again
     )
-    try:
+    with fields_of(path, what="trace", way_out=again):
         rates = arrays["rates"].astype(np.float64)
         provenance = Provenance(**header["provenance"])
         return RateTrace(rates, float(header["step_s"]), provenance, start_s=float(header["start_s"]))
-    except (KeyError, TypeError, ValueError) as problem:
-        raise WorkloadError(f"{path}: a trace file with wrong fields ({problem}); import it again") from None
-    except WorkloadError as problem:
-        raise WorkloadError(f"{path}: {problem}") from None

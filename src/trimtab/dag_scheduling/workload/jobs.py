@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.array_file import Provenance, load_arrays, save_arrays
+from trimtab.core.array_file import Provenance, fields_of, load_arrays, save_arrays
 from trimtab.core.errors import WorkloadError
 from trimtab.core.randomness import exponential, integers, split
 from trimtab.dag_scheduling.workload.profile import Profile
@@ -123,6 +123,7 @@ def save_workload(workload: Workload, path: str | Path) -> None:
 def load_workload(path: str | Path) -> Workload:
     """Read a workload file, or say in one line why it cannot be read."""
     arrays, header = load_arrays(path, form=FORMAT, version=VERSION, what="workload")
-    template, arrival_ms = arrays.pop("template"), arrays.pop("arrival_ms")
-    profile = Profile(names=tuple(header["names"]), stage_names=tuple(header["stage_names"]), **arrays)
-    return Workload(profile, template, arrival_ms, Provenance(**header["provenance"]))
+    with fields_of(path, what="workload"):
+        template, arrival_ms = arrays.pop("template"), arrays.pop("arrival_ms")
+        profile = Profile(names=tuple(header["names"]), stage_names=tuple(header["stage_names"]), **arrays)
+        return Workload(profile, template, arrival_ms, Provenance(**header["provenance"]))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trimtab.core.array_file import Provenance, load_arrays, save_arrays
+from trimtab.core.array_file import Provenance, fields_of, load_arrays, save_arrays
 from trimtab.core.errors import WorkloadError
 
 __all__ = [
@@ -282,10 +282,11 @@ def save_workload(workload: Workload, path: str | Path) -> None:
 def load_workload(path: str | Path) -> Workload:
     """Read a workload file, or say in one line why it cannot be read."""
     arrays, header = load_arrays(path, form=FORMAT, version=VERSION, what="workload")
-    return Workload(
-        **arrays,
-        type_names=tuple(header["type_names"]),
-        kind_names=tuple(header["kind_names"]),
-        ids=tuple(header["ids"]),
-        provenance=Provenance(**header["provenance"]),
-    )
+    with fields_of(path, what="workload"):
+        return Workload(
+            **arrays,
+            type_names=tuple(header["type_names"]),
+            kind_names=tuple(header["kind_names"]),
+            ids=tuple(header["ids"]),
+            provenance=Provenance(**header["provenance"]),
+        )
