@@ -47,12 +47,16 @@ def _random_vertex(rng: np.random.Generator, index: int, *, plain: bool) -> Vert
     }
     if plain:
         return Vertex(**common)
+    scaling = float(rng.choice([1.0, 0.9, 0.8]))
+    service_spread = float(rng.choice([0.0, 0.0, 0.5, 1.0, 1.5]))
+    key_groups = int(rng.choice([0, 0, 7, 128]))
+    hot_share = float(rng.choice([0.0, 0.1, 0.3]))
     return Vertex(
         **common,
-        scaling=float(rng.choice([1.0, 0.9, 0.8])),
-        service_spread=float(rng.choice([0.0, 0.0, 0.5, 1.0, 1.5])),
-        key_groups=int(rng.choice([0, 0, 7, 128])),
-        hot_share=float(rng.choice([0.0, 0.1, 0.3])),
+        scaling=scaling,
+        service_spread=service_spread,
+        key_groups=key_groups,
+        hot_share=hot_share if key_groups else 0.0,
         window_s=float(rng.choice([0, 0, 0, 2.5, 10, 45])),
     )
 

@@ -234,6 +234,10 @@ def test_broken_jobs_are_refused() -> None:
             replace(TWO, edges=(Edge(0, 1, selectivity),))
     with pytest.raises(WorkloadError, match=r"4 key groups .* least_parallelism = 5; lower it"):
         Job("keys", (vertex("a", key_groups=4, least_parallelism=5),), ())
+    with pytest.raises(
+        WorkloadError, match=r"vertex a: hot_share = 0\.5 .* nothing is keyed; give key_groups"
+    ):
+        Job("keys", (vertex("a", hot_share=0.5),), ())
 
 
 @pytest.mark.parametrize(

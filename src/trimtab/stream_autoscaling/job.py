@@ -230,6 +230,11 @@ def _check_vertex(job: str, vertex: Vertex) -> None:
             raise WorkloadError(
                 f"job {job}, vertex {vertex.name}: {name} = {value} is no whole number; round it"
             )
+    if vertex.hot_share and not vertex.key_groups:
+        raise WorkloadError(
+            f"job {job}, vertex {vertex.name}: hot_share = {vertex.hot_share} is of the busiest key, but "
+            "key_groups = 0: nothing is keyed; give key_groups (Flink's usual number is 128), or no hot_share"
+        )
     if 0 < vertex.key_groups < vertex.least_parallelism:
         raise WorkloadError(
             f"job {job}, vertex {vertex.name}: {vertex.key_groups} key groups feed no more than so many "
