@@ -76,6 +76,15 @@ def test_only_completed_and_one_partition(tmp_path: Path) -> None:
     assert one.allowed_types.tolist() == [0]
 
 
+def test_what_is_not_told_is_neither_complete_nor_of_the_partition(tmp_path: Path) -> None:
+    rows = "1|a|COMPLETED|1|00:30|gres/gpu=1\n2|||1|00:30|gres/gpu=1\n"
+    path = written(tmp_path, rows, "JobID|Partition|State|Submit|Elapsed|AllocTRES")
+    jobs, report = import_slurm_sacct(path, partition="a")
+    assert (jobs.ids, report.dropped) == (("1",), {"job of another partition": 1})
+    jobs, report = import_slurm_sacct(path, only_completed=True)
+    assert (jobs.ids, report.dropped) == (("1",), {"job that did not complete": 1})
+
+
 def test_parts_of_different_shapes_are_single_gpus(tmp_path: Path) -> None:
     rows = "5+0|1|00:30|node=1,gres/gpu=4\n5+1|1|00:40|node=1,cpu=3\n5+2|1|00:40|node=1,gres/gpu=2\n"
     jobs, _ = import_slurm_sacct(written(tmp_path, rows, "JobID|Submit|Elapsed|AllocTRES"))

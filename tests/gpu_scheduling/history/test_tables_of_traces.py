@@ -227,6 +227,16 @@ def test_helios(tmp_path: Path) -> None:
     assert report.dropped["job that did not complete"] == 1
 
 
+def test_helios_what_is_not_told_is_neither_complete_nor_of_the_virtual_cluster(tmp_path: Path) -> None:
+    untold = HELIOS.replace("2,uA,vc1,16,32,2,FAILED", "2,uA,,16,32,2,")
+    path = written(tmp_path, untold, "cluster_log.csv")
+    assert import_helios_cluster_log(path, vc="vc1")[0].ids == ("1",)
+    assert import_helios_cluster_log(path, only_completed=True)[0].ids == ("1",)
+    path = written(tmp_path, untold.replace("state", "status"), "cluster_log.csv")
+    with pytest.raises(HistoryError, match="no column 'state'"):
+        import_helios_cluster_log(path, only_completed=True)
+
+
 def test_helios_submitted_after_it_started(tmp_path: Path) -> None:
     path = written(
         tmp_path, HELIOS.replace("2020-06-09 18:41:31", "2020-06-09 19:00:00", 1), "cluster_log.csv"

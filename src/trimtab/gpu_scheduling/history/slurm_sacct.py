@@ -80,14 +80,14 @@ def _of_wanted_states(
 ) -> pl.DataFrame:
     if partition is not None:
         reading.need(frame, ["Partition"], WAY_OUT)
-        frame = reading.dropping(frame, pl.col("Partition") != partition, "job of another partition")
+        frame = reading.dropping(frame, pl.col("Partition").ne_missing(partition), "job of another partition")
     if "State" in frame.columns:
         # "CANCELLED by 1000" begins with the state.
         state = pl.col("State").str.split(" ").list.first().str.strip_suffix("+")
         frame = reading.dropping(frame, state == "PENDING", "job that never started")
         frame = reading.dropping(frame, state.is_in(UNFINISHED), "job that still runs")
         if only_completed:
-            frame = reading.dropping(frame, state != "COMPLETED", "job that did not complete")
+            frame = reading.dropping(frame, state.ne_missing("COMPLETED"), "job that did not complete")
     elif only_completed:
         reading.need(frame, ["State"], WAY_OUT)
     return frame
