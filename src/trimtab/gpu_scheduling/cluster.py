@@ -21,6 +21,8 @@ Information = Literal["none", "predicted", "oracle"]
 
 MOST_GPUS = 64
 """On one machine: the GPUs a job holds there are the bits of one word."""
+MOST_TYPES = 63
+"""GPU models: those a job may run on are the bits of one word, which has a sign."""
 NEEDED = ("machine", "gpus", "gpu_type")
 IF_KNOWN = ("cpus", "memory_gib", "rack", "speed")
 """Columns of a table of machines."""
@@ -134,6 +136,11 @@ class Cluster(Settings):
 
     @model_validator(mode="after")
     def _known_types(self) -> Cluster:
+        if len(self.known_types) > MOST_TYPES:
+            raise ValueError(
+                f"{len(self.known_types)} GPU models with the {len(TYPES)} built in; at most {MOST_TYPES} "
+                "can be told apart: leave some out of gpu_types"
+            )
         if self.table is None:
             if not self.machines:
                 raise ValueError("a cluster without machines; give machines or table")
