@@ -1,6 +1,7 @@
 """Training jobs as arrays: what they refuse, choose and keep on disk."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,6 +59,22 @@ def test_bad_jobs_are_refused_by_name(changes: dict[str, object], said: str) -> 
     with pytest.raises(WorkloadError, match=said) as refusal:
         some(**changes)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"gpus": [2, 1.5]}, "job 1: gpus is 1.5"),
+        ({"gpus": 0.5}, "job 0: gpus is 0.5"),
+        ({"instances": [1.0, 2.5]}, "job 1: instances is 2.5"),
+        ({"gpu_milli": [250, 333.3]}, "job 1: gpu_milli is 333.3"),
+    ],
+)
+def test_parts_of_what_is_whole_are_not_cut_off(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(WorkloadError, match=rf"jobs: {said}, and a whole number is needed") as refusal:
+        make_workload([0, 1], duration_ms=1000, **asked)
+    assert "\n" not in str(refusal.value)
+    assert make_workload([0, 1], duration_ms=1000, gpus=[2.0, 1.0]).gpus.tolist() == [2.0, 1.0]
 
 
 def test_jobs_before_the_start_and_no_jobs() -> None:

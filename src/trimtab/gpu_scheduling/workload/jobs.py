@@ -221,11 +221,21 @@ def make_workload(
             )
         return np.broadcast_to(array.astype(kind_of), arrival.shape)[order]
 
+    def whole(name: str, values: ArrayLike) -> NDArray[Any]:
+        array = np.asarray(values)
+        if array.dtype.kind == "f" and (broken := np.isfinite(array) & (array % 1 != 0)).any():
+            place = int(np.argmax(np.broadcast_to(broken, arrival.shape)))
+            raise WorkloadError(
+                f"{source}: job {place}: {name} is {np.broadcast_to(array, arrival.shape)[place]:g}, and a "
+                "whole number is needed; a part of one GPU is a gpu_milli below 1000"
+            )
+        return by_job(values)
+
     return Workload(
         arrival_ms=arrival[order],
         duration_ms=by_job(duration_ms),
-        instances=by_job(instances),
-        gpu_milli=by_job(gpu_milli),
+        instances=whole("instances" if gpus is None else "gpus", instances),
+        gpu_milli=whole("gpu_milli", gpu_milli),
         cpu_milli=by_job(cpu_milli),
         memory_mib=by_job(memory_mib),
         allowed_types=by_job(allowed_types),
