@@ -201,6 +201,18 @@ def test_every_random_workload_ends_legally_and_alike(make: Any, instance: Insta
     np.testing.assert_array_equal(once.completion_ms, other.completion_ms)
 
 
+@pytest.mark.parametrize("before", [[0], [0, 0]])
+def test_a_later_beginning_is_another_episode(before: list[int]) -> None:
+    """The first episode asks for the last time before the second begins; jobs have the same numbers."""
+    one_gpu = find_cluster("1x1")
+    short = make_workload(before, duration_ms=100 * 1000, gpus=1)
+    jobs = make_workload([500_000] * 3, duration_ms=[2_000_000, 1_500_000, 1_500_000], gpus=1)
+    fresh = simulate(jobs, gavel(), one_gpu)
+    used = gavel()
+    simulate(short, used, one_gpu)
+    assert simulate(jobs, used, one_gpu).completion_ms.tolist() == fresh.completion_ms.tolist()
+
+
 def test_rounds_with_many_stops_end() -> None:
     random = np.random.default_rng(5)
     jobs = make_workload(
