@@ -77,6 +77,26 @@ def test_parts_of_what_is_whole_are_not_cut_off(asked: dict[str, Any], said: str
     assert make_workload([0, 1], duration_ms=1000, gpus=[2.0, 1.0]).gpus.tolist() == [2.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"duration_ms": [1, 2, 3]}, r"2 jobs but an array of shape \(3,\); give a number for every job"),
+        ({"instances": [1, 2, 3]}, r"2 jobs but an array of shape \(3,\)"),
+        ({"ids": ["a"]}, "2 jobs but 1 ids"),
+        ({"ids": ["a", "b", "c"]}, "2 jobs but 3 ids"),
+        ({"kind_speed": [[0.0]]}, "kind_speed has a speed that is not above 0"),
+        ({"kind_speed": [[-1.0]]}, "kind_speed has a speed that is not above 0"),
+        ({"kind_speed": [[np.inf]]}, "kind_speed has a speed that is not above 0"),
+        ({"kind_speed": [[1.0, 2.0]]}, r"kind_speed has the shape \(1, 2\), not \(1, 1\)"),
+        ({"kind_speed": [1.0]}, r"kind_speed has the shape \(1,\), not \(1, 1\)"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(told: dict[str, Any], said: str) -> None:
+    with pytest.raises(WorkloadError, match=said) as refusal:
+        make_workload([0, 1], **{"duration_ms": 1000, "type_names": ["V100"], **told})
+    assert "\n" not in str(refusal.value)
+
+
 def test_jobs_before_the_start_and_no_jobs() -> None:
     with pytest.raises(WorkloadError, match="job 0: arrives at -5 ms, before 0"):
         make_workload([-5], duration_ms=1, gpus=1)
