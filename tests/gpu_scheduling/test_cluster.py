@@ -63,6 +63,15 @@ def test_more_gpu_models_than_a_word_has_bits_are_refused() -> None:
         Cluster(gpu_types=declared(58))
 
 
+def test_a_table_may_have_quotation_marks(tmp_path: Path) -> None:
+    """As many programs write them; so may a name have a comma."""
+    path = tmp_path / "machines.csv"
+    path.write_text('"machine","gpus","gpu_type","rack"\n"row 1, box 2", 4,"T4",3\nb,2,"V100",\n')
+    table = Cluster(table=str(path)).machine_table
+    assert table.names == ("row 1, box 2", "b")
+    assert (table.gpus.tolist(), table.rack.tolist(), table.speed.tolist()) == ([4, 2], [3, 0], [0.5, 1.0])
+
+
 def test_homogeneous_clusters() -> None:
     table = find_cluster("homogeneous:6x2xT4").machine_table
     assert table.gpus.tolist() == [2] * 6
