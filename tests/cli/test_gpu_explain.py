@@ -36,7 +36,7 @@ EPISODE = ("--cluster", "das-small", "--jobs", "40", "--load", "2", "--seed", "3
 RULES = ["fifo", "smallest+fast", "aged-smallest+fast", "las+fast", "tiresias+fast"]
 
 
-def agents(*, preemptive: bool) -> ScoredRule:
+def agents(*, preemptive: bool, stopping: tuple[float, ...] = (0.1, 60.0)) -> ScoredRule:
     """Drawn numbers around fewest GPUs first: decides somehow, but as trained ones do."""
     luck = np.random.default_rng(5)
     order = luck.normal(0, 0.2, order_size())
@@ -47,16 +47,21 @@ def agents(*, preemptive: bool) -> ScoredRule:
         learned_order,
         learned_place,
         disciplines.preemptive if preemptive else disciplines.backfill,
-        numbers=(tuple(order.tolist()), tuple(place.tolist()), (0.1, 60.0)),
+        numbers=(tuple(order.tolist()), tuple(place.tolist()), stopping),
         timed=preemptive,
     )
 
 
 @pytest.fixture
 def learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two policies of that kind, by names of their own."""
+    """Policies of that kind, by names of their own."""
     usual = POLICIES.make
-    known = {"agents": agents(preemptive=False), "stopping": agents(preemptive=True)}
+    known = {
+        "agents": agents(preemptive=False),
+        "stopping": agents(preemptive=True),
+        # It displaces nobody, and moves whom it makes a tenth faster.
+        "moving": agents(preemptive=True, stopping=(1e6, 60.0, 1.1, 60.0)),
+    }
 
     def make(name: str, values: object = None) -> object:
         return replace(known[name], name=name) if name in known else usual(name, values)  # type: ignore[arg-type]
@@ -275,6 +280,16 @@ def test_of_a_preemption_both_jobs_are_told(run: Callable, learned: None) -> Non
     text = run("explain", "--policy", "stopping", *EPISODE, "--decision", str(found["decision"])).out
     assert "those that wait or may be stopped" in text
     assert f"what moved job {chosen['job']}" in text
+
+
+def test_of_a_move_it_is_told_that_it_is_one(run: Callable, learned: None) -> None:
+    """A job is moved because it is slow where it is, whatever its place in the order."""
+    found = first(run, "moving", "preempt", *EPISODE)
+    chosen = found["chosen"]
+    assert (chosen["moves"], chosen["in_favour_of"], found["moved"]) == (True, None, [])
+    text = run("explain", "--policy", "moving", *EPISODE, "--decision", str(found["decision"])).out
+    assert f"It stops job {chosen['job']} (" in text and "to place it anew, where it is faster." in text
+    assert "room is made for it" not in text
 
 
 def test_features_are_told_in_units_of_people() -> None:

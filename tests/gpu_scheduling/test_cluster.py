@@ -7,6 +7,7 @@ import pytest
 
 from trimtab.core.errors import RegistryError, SettingsError
 from trimtab.core.settings import load_settings
+from trimtab.gpu_scheduling import make_policy, make_workload, simulate
 from trimtab.gpu_scheduling.cluster import Cluster, GpuType, MachineGroup
 from trimtab.gpu_scheduling.workload.clusters import (
     CLUSTERS,
@@ -49,6 +50,26 @@ def test_clusters_of_traces() -> None:
     # No rack has machines of two kinds, and none has more than four.
     assert np.bincount(openb.rack).max() == 4
     assert usual_load("openb") == USUAL_LOAD
+
+
+def test_more_gpu_models_than_a_word_has_bits_are_refused() -> None:
+    def declared(count: int) -> tuple[GpuType, ...]:
+        return tuple(GpuType(name=f"X{place}") for place in range(count))
+
+    most = Cluster(gpu_types=declared(57))
+    jobs = make_workload([0], duration_ms=60_000, gpus=1)
+    assert simulate(jobs, make_policy("fifo"), most).jct_ms.tolist() == [60_000]
+    with pytest.raises(ValueError, match="64 GPU models with the 6 built in; at most 63"):
+        Cluster(gpu_types=declared(58))
+
+
+def test_a_table_may_have_quotation_marks(tmp_path: Path) -> None:
+    """As many programs write them; so may a name have a comma."""
+    path = tmp_path / "machines.csv"
+    path.write_text('"machine","gpus","gpu_type","rack"\n"row 1, box 2", 4,"T4",3\nb,2,"V100",\n')
+    table = Cluster(table=str(path)).machine_table
+    assert table.names == ("row 1, box 2", "b")
+    assert (table.gpus.tolist(), table.rack.tolist(), table.speed.tolist()) == ([4, 2], [3, 0], [0.5, 1.0])
 
 
 def test_homogeneous_clusters() -> None:

@@ -152,6 +152,27 @@ def test_easy_counts_machine_by_machine() -> None:
     assert answer(scene, "fifo+easy") == (START, other, [1])
 
 
+def test_easy_lets_a_share_fill_up_a_broken_gpu() -> None:
+    """Half of one GPU is free now; the first waits for the other GPU, whole in an hour."""
+    scene = Scene([2])
+    scene.runs({0: 1}, gpu_milli=500, expected_ms=10.0 * HOUR)
+    scene.runs({0: 1}, expected_ms=float(HOUR))
+    scene.waits(1, expected_ms=float(HOUR))
+    half = scene.waits(1, gpu_milli=500, expected_ms=10.0 * HOUR)
+    assert answer(scene, "fifo+easy") == (START, half, [0])
+
+
+def test_conservative_reserves_no_time_that_is_cut_short() -> None:
+    """All nine GPUs but one are the first's from 2 to 3 h, so the second cannot begin at 1 h, for three."""
+    scene = Scene([9])
+    scene.runs({0: 4}, expected_ms=float(HOUR))
+    scene.runs({0: 4}, expected_ms=2.0 * HOUR)
+    scene.waits(8, expected_ms=float(HOUR))
+    scene.waits(4, expected_ms=3.0 * HOUR)
+    single = scene.waits(1, expected_ms=10.0 * HOUR)
+    assert answer(scene, "fifo+conservative") == (START, single, [0])
+
+
 def test_conservative_heeds_the_second_too() -> None:
     scene = Scene([8])
     scene.runs({0: 4}, expected_ms=float(HOUR))
@@ -279,6 +300,24 @@ def test_nobody_is_displaced_too_soon_or_for_little() -> None:
     scene.jobs[running].started_ms = 0
     assert answer(scene, "srtf", {"margin": 0.0}) == (PREEMPT, running, [])
     assert answer(scene, "srtf", {"margin": 0.5}) == HELD  # 90 minutes are left: less than 1.5 x 70
+
+
+def test_a_share_makes_room_for_several_smaller_ones() -> None:
+    scene = Scene([1], now_ms=HOUR)
+    scene.fill(0, 500)
+    victim = scene.runs({0: 1}, gpu_milli=500)
+    scene.waits(2, gpu_milli=250, arrival_ms=HOUR)
+    assert answer(scene, "las+best-fit")[:2] == (PREEMPT, victim)
+    scene.waits(3, gpu_milli=250, arrival_ms=HOUR)
+    scene.jobs[1].instances = 3
+    assert answer(scene, "las+best-fit") == HELD
+
+
+def test_memory_of_victims_counts() -> None:
+    scene = Scene([4], memory_gib=4.0, now_ms=HOUR)
+    victim = scene.runs({0: 1}, memory_mib=3072)
+    scene.waits(1, memory_mib=4096, arrival_ms=HOUR)
+    assert answer(scene, "las+best-fit")[:2] == (PREEMPT, victim)
 
 
 def test_cpus_of_victims_count() -> None:

@@ -63,3 +63,14 @@ def test_one_gpu_first_come_first_served_is_lindleys_recursion():
     for gap, duration in zip(gaps[1:], durations[:-1], strict=True):
         waits.append(max(0, waits[-1] + int(duration) - int(gap)))
     assert (episode.first_start_ms - episode.arrival_ms).tolist() == waits
+
+
+def test_finish_time_fairness_by_hand():
+    """Four GPUs: a gang of four runs, then a pair; a minute each, both there from the beginning."""
+    jobs = make_workload([0, 0], duration_ms=60_000, gpus=[4, 2])
+    episode = simulate(jobs, FIFO, Cluster(machines=(MachineGroup(gpus=4),)))
+    assert episode.slowdown.tolist() == [1.0, 2.0]
+    # The gang is one of two jobs, so all GPUs are twice its share. The pair is one of 1.5 on average, and
+    # two of four GPUs are less than a share of 1 / 1.5.
+    assert episode.fairness.tolist() == [0.5, 2.0]
+    assert episode.metrics()["worst_unfairness"] == 2.0

@@ -150,6 +150,17 @@ def test_jobs_take_turns_at_the_ends_of_rounds() -> None:
     assert (action.verb, action.job) == (PREEMPT, second)
 
 
+def test_users_share_alike_whoever_has_more_jobs() -> None:
+    """One GPU, two jobs of ann and one of bob: by job a third each, by user bob has half of the time."""
+    jobs = make_workload([0] * 3, duration_ms=36_000_000, gpus=1, user=[0, 0, 1])
+    by_job, by_user = (
+        simulate(jobs, gavel().with_values({"by_user": flag}), find_cluster("1x1")) for flag in (0, 1)
+    )
+    # Ten hours of work each: bob's ends after about 30 h, or after about 20 h.
+    assert by_job.completion_ms[2] / 3_600_000 == pytest.approx(30, abs=2)
+    assert by_user.completion_ms[2] / 3_600_000 == pytest.approx(22, abs=2.5)
+
+
 def test_a_gap_within_a_round_is_filled() -> None:
     scene = Scene([2])
     scene.waits(1)
@@ -199,6 +210,18 @@ def test_every_random_workload_ends_legally_and_alike(make: Any, instance: Insta
     other = simulate(instance.workload, make(), cluster, seed=1)
     np.testing.assert_array_equal(once.completion_ms, again.completion_ms)
     np.testing.assert_array_equal(once.completion_ms, other.completion_ms)
+
+
+@pytest.mark.parametrize("before", [[0], [0, 0]])
+def test_a_later_beginning_is_another_episode(before: list[int]) -> None:
+    """The first episode asks for the last time before the second begins; jobs have the same numbers."""
+    one_gpu = find_cluster("1x1")
+    short = make_workload(before, duration_ms=100 * 1000, gpus=1)
+    jobs = make_workload([500_000] * 3, duration_ms=[2_000_000, 1_500_000, 1_500_000], gpus=1)
+    fresh = simulate(jobs, gavel(), one_gpu)
+    used = gavel()
+    simulate(short, used, one_gpu)
+    assert simulate(jobs, used, one_gpu).completion_ms.tolist() == fresh.completion_ms.tolist()
 
 
 def test_rounds_with_many_stops_end() -> None:

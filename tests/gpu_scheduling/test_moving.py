@@ -51,6 +51,13 @@ def test_a_gang_leaves_the_slow_machine_and_keeps_the_fast_one() -> None:
     assert rate_if_moved(scene.snapshot(), gang) == pytest.approx(0.5 / 1.25)
 
 
+def test_a_gang_on_two_racks_loses_by_both() -> None:
+    scene = Scene([4, 4], racks=[0, 1], now_ms=10 * MINUTE)
+    gang = scene.runs({0: 4, 1: 2}, rate=0.4, communication=0.25)
+    scene.waits(8)
+    assert rate_if_moved(scene.snapshot(), gang) == pytest.approx(1 / 1.5)
+
+
 def test_others_on_a_machine_count_and_its_own_part_does_not() -> None:
     scene = Scene([4, 4], contention=0.2, now_ms=10 * MINUTE)
     job = scene.runs({0: 2}, rate=0.9)

@@ -79,7 +79,9 @@ def test_attained_service_and_the_queues_of_tiresias() -> None:
     assert np.argsort(found).tolist() == [stopped, fresh, running]  # 1,200 GPU-seconds are below 1,500
     assert np.argsort(values(scene, orders.tiresias, 1200.0)).tolist() == [fresh, running, stopped]
     # `running` has run 15 of its 60 minutes, `stopped` 5 of 59: 3 and 10.8 times as long waited as run.
-    assert np.argsort(values(scene, orders.tiresias, 1200.0, 4.0)).tolist() == [stopped, fresh, running]
+    for promote in (3.5, 4.0):
+        found = values(scene, orders.tiresias, 1200.0, promote)
+        assert np.argsort(found).tolist() == [stopped, fresh, running]
     assert np.argsort(values(scene, orders.tiresias, 1200.0, 2.0)).tolist() == [running, stopped, fresh]
 
 

@@ -103,6 +103,16 @@ def test_fast_takes_few_of_equally_fast_machines() -> None:
     assert machines(scene, placements.fast, scene.waits(9)) == []
 
 
+def test_fast_trusts_the_more_the_more_was_seen() -> None:
+    """Half the speed, seen once, counts as 0.75 of it; seen nine times as 0.55."""
+    scene = Scene([4, 4], speeds=[1.0, 0.7])
+    job = scene.waits(1)
+    scene.observed_speed[0], scene.observed[0] = 0.5, 1.0
+    assert machines(scene, placements.fast, job, 1.0, 0.0, 1.0) == [0]
+    scene.observed[0] = 9.0
+    assert machines(scene, placements.fast, job, 1.0, 0.0, 1.0) == [1]
+
+
 def test_fast_trusts_what_was_seen() -> None:
     scene = Scene([4, 4])
     scene.observed_speed[0], scene.observed[0] = 0.5, 9.0
@@ -172,6 +182,14 @@ def test_added_fragments_are_those_of_the_formula(data: st.DataObject) -> None:
         }
         assert added == pytest.approx(min(options.values()) - before)
         assert options[gpu] == pytest.approx(min(options.values()))
+
+
+def test_a_share_on_a_broken_gpu_takes_a_fragment_away() -> None:
+    """For tasks of a whole GPU, which still fit, the half free on GPU 1 is one; a quarter of it is left."""
+    scene = Scene([2])
+    scene.fill(1, 500)
+    job = scene.waits(gpu_milli=250)
+    assert added_fragments(scene.snapshot([(1000, 0, 1.0)]), job, 0) == (-250.0, 1)
 
 
 def test_fgd_fills_what_nobody_else_can_use() -> None:

@@ -24,6 +24,7 @@ from tests.gpu_scheduling.by_hand import (
 
 from trimtab.core.randomness import uniform
 from trimtab.gpu_scheduling.problem import HOLD, preempt, start
+from trimtab.gpu_scheduling.simulator.tables import alone_ms
 from trimtab.gpu_scheduling.workload import make_workload
 
 
@@ -298,17 +299,18 @@ def test_alone():
     # Machine 0: 4 T4 (0.5); machines 1, 2: 2 V100 each. Communication 1, weight 1; racks are not looked at.
     cluster = cluster_of(machine(4, gpu_type="T4"), machine(2), machine(2, rack=1))
     jobs = make_workload(
-        [0] * 4,
+        [0] * 5,
         duration_ms=1000,
-        gpus=[2, 4, 5, 1],
-        communication=1.0,
-        allowed_types=[0, 0, 0, 1],
+        gpus=[2, 4, 5, 1, 4],
+        communication=[1.0, 1.0, 1.0, 1.0, 0.25],
+        allowed_types=[0, 0, 0, 1, 0],
         type_names=("T4",),
     )
     run = begin(cluster, jobs)
     # 2 GPUs: a V100 machine. 4: only the T4 machine holds them. 5: none does, so the fastest over 1 + 1.
-    # The last job may use T4 only.
-    assert run.alone_ms == [1000, 2000, 2000, 2000]
+    # The fourth may use T4 only. The last is sooner done on the V100 machines, over 1.25, than on T4 at 0.5.
+    assert run.alone_ms == [1000, 2000, 2000, 2000, 1250]
+    assert alone_ms(jobs, cluster).tolist() == run.alone_ms
 
 
 def test_alone_rounds_up():

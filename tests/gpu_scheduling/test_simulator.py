@@ -103,6 +103,17 @@ def test_a_given_limit_truncates():
         simulator.episode("fifo")
 
 
+def test_what_is_cut_off_has_taken_the_time_that_was_paid_for():
+    """One job runs and the other waits for five seconds: ten thousand of reward in five thousand."""
+    simulator = Simulator(ONE_GPU, time_limit_ms=5000)
+    snapshot = simulator.reset(make_workload([0, 0], duration_ms=MINUTE, gpus=1), 0)
+    simulator.step(start(int(snapshot.pending[0]), np.arange(1)))
+    step = simulator.step(HOLD)
+    while not step.truncated:
+        step = simulator.step(HOLD)
+    assert (step.reward, step.elapsed_ms) == (-10_000, 5000)
+
+
 def test_machines_may_be_named_by_any_whole_numbers():
     simulator = Simulator(ONE_GPU)
     snapshot = simulator.reset(two_jobs(), 0)

@@ -1,6 +1,7 @@
 """Training jobs as arrays: what they refuse, choose and keep on disk."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,6 +58,42 @@ def test_a_span_of_time_is_retimed() -> None:
 def test_bad_jobs_are_refused_by_name(changes: dict[str, object], said: str) -> None:
     with pytest.raises(WorkloadError, match=said) as refusal:
         some(**changes)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"gpus": [2, 1.5]}, "job 1: gpus is 1.5"),
+        ({"gpus": 0.5}, "job 0: gpus is 0.5"),
+        ({"instances": [1.0, 2.5]}, "job 1: instances is 2.5"),
+        ({"gpu_milli": [250, 333.3]}, "job 1: gpu_milli is 333.3"),
+    ],
+)
+def test_parts_of_what_is_whole_are_not_cut_off(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(WorkloadError, match=rf"jobs: {said}, and a whole number is needed") as refusal:
+        make_workload([0, 1], duration_ms=1000, **asked)
+    assert "\n" not in str(refusal.value)
+    assert make_workload([0, 1], duration_ms=1000, gpus=[2.0, 1.0]).gpus.tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"duration_ms": [1, 2, 3]}, r"2 jobs but an array of shape \(3,\); give a number for every job"),
+        ({"instances": [1, 2, 3]}, r"2 jobs but an array of shape \(3,\)"),
+        ({"ids": ["a"]}, "2 jobs but 1 ids"),
+        ({"ids": ["a", "b", "c"]}, "2 jobs but 3 ids"),
+        ({"kind_speed": [[0.0]]}, "kind_speed has a speed that is not above 0"),
+        ({"kind_speed": [[-1.0]]}, "kind_speed has a speed that is not above 0"),
+        ({"kind_speed": [[np.inf]]}, "kind_speed has a speed that is not above 0"),
+        ({"kind_speed": [[1.0, 2.0]]}, r"kind_speed has the shape \(1, 2\), not \(1, 1\)"),
+        ({"kind_speed": [1.0]}, r"kind_speed has the shape \(1,\), not \(1, 1\)"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(told: dict[str, Any], said: str) -> None:
+    with pytest.raises(WorkloadError, match=said) as refusal:
+        make_workload([0, 1], **{"duration_ms": 1000, "type_names": ["V100"], **told})
     assert "\n" not in str(refusal.value)
 
 

@@ -263,10 +263,13 @@ def _considered(asked: Asked, snapshot: Snapshot, chosen: Opinion, names: Sequen
 def _moved(
     policy: ScoredRule, snapshot: Snapshot, chosen: Opinion, candidates: Sequence[Candidate]
 ) -> list[dict[str, Any]]:
-    """Of a job that is started, beside those that wait; of a preemption both jobs, beside each other too."""
+    """Of a job that is started, beside those that wait; of a preemption both jobs, beside each other too.
+
+    A job that is moved is not chosen by its score.
+    """
     from trimtab.gpu_scheduling.das.explaining import influences_of
 
-    if chosen.command is None:
+    if chosen.command is None or chosen.moves:
         return []
     subjects = [chosen.command.job_id]
     if chosen.in_favour_of is not None:
@@ -304,7 +307,7 @@ def _plain_opinion(opinion: Opinion, snapshot: Snapshot, names: Sequence[str]) -
                 "slowest_machine": opinion.slowest,
             }
             if command.verb == "start"
-            else {"in_favour_of": opinion.in_favour_of}
+            else {"in_favour_of": opinion.in_favour_of, "moves": opinion.moves}
         ),
     }
 

@@ -89,7 +89,8 @@ def _act(one: Mapping[str, Any]) -> str:
     what = f"job {one['job']} ({gpus_of(one['gpus'])})"
     if one["verb"] == "preempt":
         favoured = one["in_favour_of"]
-        return f"stops {what}" + ("" if favoured is None else f" to make room for job {favoured}")
+        why = "" if favoured is None else f" to make room for job {favoured}"
+        return f"stops {what}" + (" to place it anew, where it is faster" if one["moves"] else why)
     return f"starts {what} on {_places(one['machines'])}, at {one['rate']:.2f} of the reference speed"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,8 @@ Information = Literal["none", "predicted", "oracle"]
 
 MOST_GPUS = 64
 """On one machine: the GPUs a job holds there are the bits of one word."""
+MOST_TYPES = 63
+"""GPU models: those a job may run on are the bits of one word, which has a sign."""
 NEEDED = ("machine", "gpus", "gpu_type")
 IF_KNOWN = ("cpus", "memory_gib", "rack", "speed")
 """Columns of a table of machines."""
@@ -134,6 +137,11 @@ class Cluster(Settings):
 
     @model_validator(mode="after")
     def _known_types(self) -> Cluster:
+        if len(self.known_types) > MOST_TYPES:
+            raise ValueError(
+                f"{len(self.known_types)} GPU models with the {len(TYPES)} built in; at most {MOST_TYPES} "
+                "can be told apart: leave some out of gpu_types"
+            )
         if self.table is None:
             if not self.machines:
                 raise ValueError("a cluster without machines; give machines or table")
@@ -199,7 +207,7 @@ def _lines_of_machines(path: str | Path) -> Iterator[tuple[int, dict[str, str]]]
         raise SettingsError(f"{path}: cannot be read ({problem.strerror}); give a CSV of machines") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{path}: is not text; give a CSV of machines") from None
-    header = [name.strip() for name in lines[0].split(",")] if lines else []
+    header = _cells(lines[0]) if lines else []
     for needed in NEEDED:
         if needed not in header:
             raise SettingsError(f"{path}: no column {needed!r}; a table of machines has {','.join(NEEDED)}")
@@ -212,7 +220,7 @@ def _lines_of_machines(path: str | Path) -> Iterator[tuple[int, dict[str, str]]]
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
-        cells = [cell.strip() for cell in line.split(",")]
+        cells = _cells(line)
         if len(cells) != len(header):
             raise SettingsError(
                 f"{path}, line {number}: {len(cells)} cells where the header has {len(header)}; mend the line"
@@ -222,6 +230,11 @@ def _lines_of_machines(path: str | Path) -> Iterator[tuple[int, dict[str, str]]]
             if needed not in filled:
                 raise SettingsError(f"{path}, line {number}: nothing in column {needed!r}; fill it in")
         yield number, filled
+
+
+def _cells(line: str) -> list[str]:
+    """Cells of a line of a CSV, some of which may be in quotation marks."""
+    return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
 
 
 def _arranged(

@@ -243,6 +243,11 @@ def test_loads_differ_from_workload_to_workload():
 def test_what_cannot_work_is_refused_early():
     with pytest.raises(SettingsError, match="needs durations"):
         check_settings(settings(rule="sjf+fast"))
+    free = [{"name": "V100", "price": 0.0}]
+    with pytest.raises(SettingsError, match="GPU model 'V100' of das-small costs nothing"):
+        check_settings(settings(gpu_types=free))
+    with pytest.raises(SettingsError, match="costs nothing"):
+        check_settings(settings(gpu_types=free, fee_weight=0.0))
     other = compact_bundle(
         "x", first_numbers(preemptive=True, seed=0), no_experience(), preemptive=True, trained={}, scores={}
     )

@@ -77,6 +77,15 @@ def test_groups_seldom_seen_lean_on_their_size():
     assert told_s(known, REST, group=99) == pytest.approx(3000, rel=0.1)
 
 
+def test_groups_that_tell_nothing_lean_more_on_their_size():
+    """Ten jobs each, short or long by luck: what a group seems to be is no reason to expect anything."""
+    luck = np.random.default_rng(1)
+    known = gathered([history(np.where(luck.random(400) < 0.5, 10, 10_000), group=np.arange(400) % 40)])
+    usual = math.log(told_s(known, REST, group=99))
+    off = [abs(math.log(told_s(known, REST, group=group)) - usual) for group in range(40)]
+    assert max(off) < 0.15
+
+
 def test_sizes_differ_and_one_never_seen_counts_as_any_job():
     gpus = np.where(np.arange(2000) % 2 == 0, 1, 8)
     known = gathered([history(np.where(gpus == 1, 100, 4000), gpus=gpus, group=np.arange(2000))])

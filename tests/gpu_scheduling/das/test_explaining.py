@@ -135,6 +135,24 @@ def test_a_preemption_is_told_with_whom_it_is_for() -> None:
     assert (found.in_favour_of, found.rate) == (waiting, None)
 
 
+def test_a_move_is_for_nobody_but_the_job_itself() -> None:
+    """It runs at half speed beside a fast machine that is free; who waits needs more than both have."""
+    scene = Scene([4, 4], speeds=[0.5, 1.0], now_ms=10 * MINUTE)
+    slow = scene.runs({0: 2}, rate=0.5)
+    scene.waits(8)
+    found = opinion_of(make_policy("fifo+fast+preemptive:move_gain=1.2"), scene.snapshot())
+    assert found.command == ("preempt", slow, ())
+    assert (found.moves, found.in_favour_of) == (True, None)
+
+
+def test_a_rule_that_moves_jobs_may_still_make_room() -> None:
+    scene = Scene([4], now_ms=10 * HOUR)
+    scene.runs({0: 4}, started_ms=0)
+    waiting = scene.waits(gpus=2, arrival_ms=10 * HOUR)
+    found = opinion_of(make_policy("las+fast:move_gain=1.2"), scene.snapshot())
+    assert (found.moves, found.in_favour_of) == (False, waiting)
+
+
 def test_holding_has_no_command() -> None:
     scene = Scene([2])
     scene.runs({0: 2})

@@ -126,6 +126,17 @@ def test_scores_are_made_once_in_a_round(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(scored) == 5
 
 
+def test_scores_of_one_episode_are_not_those_of_the_next() -> None:
+    """Both have six jobs at time 0, all of which start at once: the same slots at the same time."""
+    first = make_workload([0] * 6, duration_ms=1000, gpus=1)
+    second = make_workload([0] * 6, duration_ms=1000, gpus=[4, 1, 2, 1, 1, 1], sensitivity=np.arange(6) / 3)
+    used, fresh = policy_of("scores"), policy_of("scores")
+    simulate(first, used, CLUSTER)
+    logs = [simulate(second, one, CLUSTER, record_runs=True).runs for one in (used, fresh)]
+    places = [set(zip(log.job.tolist(), log.machine.tolist(), strict=True)) for log in logs if log]
+    assert places[0] == places[1]
+
+
 def test_the_same_jobs_are_decided_without_rows_of_no_job() -> None:
     """A policy looks at as many rows as jobs wait; a larger window changes nothing."""
     network = moved_network(small_design(window=16))

@@ -107,6 +107,7 @@ def test_the_published_parts_are_presets() -> None:
         ),
         ({"training.minibatches": 5}, "minibatches = 5 does not divide"),
         ({"clusters": ["das-tiny"]}, "das-tiny"),
+        ({"gpu_types": [{"name": "V100", "price": 0.0}]}, "GPU model 'V100' of .* costs nothing"),
         ({"worlds": ["pai:x"]}, "the variant is a seed"),
         ({"training.baseline": "multi_value", "training.anchor": 0.1}, "needs numbered workloads"),
     ],

@@ -37,6 +37,16 @@ j2,i2,ann,Terminated,1150.0,1500.0
 GROUPS = "i1,ann,,abc12,graphlearn\ni2,ann,,abc12,ctr\n"
 
 
+def test_tasks_of_untold_status_or_submission(tmp_path: Path) -> None:
+    (tmp_path / "pai_task_table.csv").write_text(TASKS.replace("Failed", ""))
+    (tmp_path / "pai_job_table.csv").write_text(JOBS.replace("950.0", "").replace("1150.0", "soon"))
+    jobs, report = import_alibaba_pai_2020(str(tmp_path / "pai_task_table.csv"))
+    assert jobs.arrival_ms.tolist() == [0, 200_000, 400_000]
+    assert report.filled["tasks of jobs whose submission is not told: they come when they start"] == 2
+    jobs, _ = import_alibaba_pai_2020(str(tmp_path / "pai_task_table.csv"), only_completed=True)
+    assert jobs.ids == ("j1/tensorflow", "j7/evaluator")
+
+
 def test_tasks_alone(tmp_path: Path) -> None:
     (tmp_path / "pai_task_table.csv.gz").write_bytes(gzip.compress(TASKS.encode()))
     jobs, report = import_alibaba_pai_2020(str(tmp_path))
@@ -309,6 +319,16 @@ def test_pods_that_ran_one_after_another_are_jobs(tmp_path: Path) -> None:
     assert (jobs.job_count, set(jobs.gpus.tolist()), set(jobs.duration_ms.tolist())) == (10, {1.0}, {900_000})
     assert jobs.arrival_ms.tolist() == [1_000_000 * n for n in range(10)]
     assert report.filled == {"jobs of an owner whose pods ran one after another: each run is a job": 10}
+
+
+def test_pods_of_untold_phase_are_not_complete(tmp_path: Path) -> None:
+    rows = "a,ns,i,0,5,65,4,,Succeeded", "b,ns,j,0,5,65,4,,"
+    jobs, report = import_kubernetes_pods(pods(tmp_path, *rows), only_completed=True)
+    assert (jobs.ids, report.dropped) == (("ns/i",), {"job with a pod that did not complete": 1})
+    path = tmp_path / "pods.csv"
+    path.write_text("name,created,started,finished,gpus\na,0,5,65,4\n")
+    with pytest.raises(HistoryError, match="no column 'phase'"):
+        import_kubernetes_pods(str(path), only_completed=True)
 
 
 def test_a_retry_is_a_job_of_its_own(tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def test_only_completed_and_one_partition(tmp_path: Path) -> None:
     assert one.allowed_types.tolist() == [0]
 
 
+def test_what_is_not_told_is_neither_complete_nor_of_the_partition(tmp_path: Path) -> None:
+    rows = "1|a|COMPLETED|1|00:30|gres/gpu=1\n2|||1|00:30|gres/gpu=1\n"
+    path = written(tmp_path, rows, "JobID|Partition|State|Submit|Elapsed|AllocTRES")
+    jobs, report = import_slurm_sacct(path, partition="a")
+    assert (jobs.ids, report.dropped) == (("1",), {"job of another partition": 1})
+    jobs, report = import_slurm_sacct(path, only_completed=True)
+    assert (jobs.ids, report.dropped) == (("1",), {"job that did not complete": 1})
+
+
 def test_parts_of_different_shapes_are_single_gpus(tmp_path: Path) -> None:
     rows = "5+0|1|00:30|node=1,gres/gpu=4\n5+1|1|00:40|node=1,cpu=3\n5+2|1|00:40|node=1,gres/gpu=2\n"
     jobs, _ = import_slurm_sacct(written(tmp_path, rows, "JobID|Submit|Elapsed|AllocTRES"))
@@ -92,8 +101,36 @@ def test_slices_are_noted() -> None:
     assert tres("gres/gpu:a100_1g.5gb=1,mem=1T,license=3") == {"gres/gpu:a100_1g.5gb": 1.0, "mem": 2.0**20}
     assert tres("cpu") is None
     assert tres("cpu=x") is None
-    assert tres("cpu=2K") == {"cpu": 2000.0}
+    assert tres("cpu=2K") == {"cpu": 2048.0}
     assert tres("") == {}
+
+
+@pytest.mark.parametrize(
+    "header", ["JobID|Submit|Elapsed|NNodes|AllocTRES", "JobID|Submit|Elapsed|x|AllocTRES"]
+)
+def test_thousands_are_of_1024(header: str, tmp_path: Path) -> None:
+    """Slurm divides by 1024 what it writes with a K: 1,536 GPUs on 128 nodes are 1.50K, 12 a node."""
+    rows = "1|1|00:30|128|cpu=24K,gres/gpu=1.50K,mem=128T,node=128\n"
+    jobs, report = import_slurm_sacct(written(tmp_path, rows, header))
+    assert (jobs.instances.tolist(), jobs.gpu_milli.tolist()) == ([128], [12_000])
+    assert (jobs.cpu_milli.tolist(), jobs.memory_mib.tolist()) == ([192_000], [1024 * 1024])
+    assert not report.filled
+
+
+def test_many_nodes_have_a_k_too(tmp_path: Path) -> None:
+    jobs, _ = import_slurm_sacct(
+        written(tmp_path, "1|1|00:30|1K|gres/gpu=8K\n", "JobID|Submit|Elapsed|NNodes|AllocTRES")
+    )
+    assert (jobs.instances.tolist(), jobs.gpu_milli.tolist()) == ([1024], [8000])
+
+
+def test_a_broken_number_of_nodes_is_named_or_counted(tmp_path: Path) -> None:
+    rows = "1|1|00:30|2|gres/gpu=2\n2|1|00:30|few|gres/gpu=2\n"
+    path = written(tmp_path, rows, "JobID|Submit|Elapsed|NNodes|AllocTRES")
+    with pytest.raises(HistoryError, match="line 3: NNodes is 'few', which is no number"):
+        import_slurm_sacct(path)
+    jobs, report = import_slurm_sacct(path, keep_going=True)
+    assert (jobs.ids, report.lost) == (("1",), {"rows": 1})
 
 
 GOOD = "1|2024-01-01T00:00:00|2024-01-01T00:00:05|2024-01-01T00:01:05|gres/gpu=1"

@@ -227,6 +227,27 @@ def test_helios(tmp_path: Path) -> None:
     assert report.dropped["job that did not complete"] == 1
 
 
+def test_helios_what_is_not_told_is_neither_complete_nor_of_the_virtual_cluster(tmp_path: Path) -> None:
+    untold = HELIOS.replace("2,uA,vc1,16,32,2,FAILED", "2,uA,,16,32,2,")
+    path = written(tmp_path, untold, "cluster_log.csv")
+    assert import_helios_cluster_log(path, vc="vc1")[0].ids == ("1",)
+    assert import_helios_cluster_log(path, only_completed=True)[0].ids == ("1",)
+    path = written(tmp_path, untold.replace("state", "status"), "cluster_log.csv")
+    with pytest.raises(HistoryError, match="no column 'state'"):
+        import_helios_cluster_log(path, only_completed=True)
+
+
+def test_a_column_of_models_that_is_something_else(tmp_path: Path) -> None:
+    """Models are bits of a word: 63 of them there may be."""
+    rows = [f"{place},60,1,box{place:02}" for place in range(64)]
+    head = "arrival_s,duration_s,gpus,gpu_type"
+    jobs, _ = import_gpu_jobs_csv(written(tmp_path, "\n".join([head, *rows[:63]])))
+    assert jobs.allowed_types[-1] == 1 << 62
+    with pytest.raises(HistoryError, match="64 GPU models such as 'BOX00' and 'BOX63'") as refusal:
+        import_gpu_jobs_csv(written(tmp_path, "\n".join([head, *rows])))
+    assert "\n" not in str(refusal.value)
+
+
 def test_helios_submitted_after_it_started(tmp_path: Path) -> None:
     path = written(
         tmp_path, HELIOS.replace("2020-06-09 18:41:31", "2020-06-09 19:00:00", 1), "cluster_log.csv"

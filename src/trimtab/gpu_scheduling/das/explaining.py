@@ -27,6 +27,7 @@ from trimtab.gpu_scheduling.das.scoring import (
     learned_place,
 )
 from trimtab.gpu_scheduling.heuristics import placements
+from trimtab.gpu_scheduling.heuristics.disciplines import MOVE_GAIN
 from trimtab.gpu_scheduling.heuristics.displacing import may_be_displaced
 from trimtab.gpu_scheduling.heuristics.rule import DISCIPLINE, ORDER, PLACEMENT, Parameters, Rule
 from trimtab.gpu_scheduling.heuristics.words import (
@@ -96,6 +97,7 @@ class Opinion(NamedTuple):
     slowest: float | None = None  # the same, if being spread over machines cost nothing
     racks: int = 0  # of a start: that its machines stand in
     in_favour_of: int | None = None  # of a preemption: the job that is to have the room
+    moves: bool = False  # of a preemption: the job itself is to have a better place
 
 
 class Influence(NamedTuple):
@@ -189,9 +191,10 @@ def opinion_of(policy: Policy[Snapshot, Action], snapshot: Snapshot) -> Opinion:
     if command is None:
         return Opinion(policy.name, action, None)
     if int(action.verb) == PREEMPT:
-        first = first_waiting(policy, snapshot)
+        moves = _moves(policy, snapshot)
+        first = None if moves else first_waiting(policy, snapshot)
         favoured = None if first is None else int(snapshot.job_id[first])
-        return Opinion(policy.name, action, command, in_favour_of=favoured)
+        return Opinion(policy.name, action, command, in_favour_of=favoured, moves=moves)
     machines = [part.machine for part in command.parts]
     snapshot.machine_order[: len(machines)] = machines
     job = int(action.job)
@@ -202,6 +205,15 @@ def opinion_of(policy: Policy[Snapshot, Action], snapshot: Snapshot) -> Opinion:
     )
     racks = len(np.unique(snapshot.rack[machines]))
     return Opinion(policy.name, action, command, float(rate), float(slowest), racks)
+
+
+def _moves(policy: Policy[Snapshot, Action], snapshot: Snapshot) -> bool:
+    """Whether a rule that stops a job does so to place it anew: were it not to move jobs, it stopped none."""
+    if not (isinstance(policy, Rule) and policy.discipline in PREEMPTIVE):
+        return False
+    staying = policy.table.copy()
+    staying[DISCIPLINE, MOVE_GAIN] = 0.0
+    return int(policy.decide_by(snapshot, staying).verb) != PREEMPT
 
 
 # --- machines --------------------------------------------------------------------------------------

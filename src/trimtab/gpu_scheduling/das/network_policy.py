@@ -121,7 +121,7 @@ class _Round(NamedTuple):
     """Scores of a round, kept until it ends."""
 
     now_ms: int
-    pending: frozenset[int]
+    pending: frozenset[int]  # who waits when the next step falls due
     slots: Integers
     order: Integers  # rows of jobs, from the highest score down
     scores: Floats  # [jobs, machines of the cluster]
@@ -180,11 +180,12 @@ class NetworkPolicy:
     def _scored(self, snapshot: Snapshot) -> Action:
         waiting = frozenset(snapshot.pending.tolist())
         known = self._round
-        if known is None or known.now_ms != snapshot.now_ms or not waiting <= known.pending:
-            known = self._round = _Round(int(snapshot.now_ms), waiting, *self._scores(snapshot))
+        if known is None or known.now_ms != snapshot.now_ms or waiting != known.pending:
+            known = _Round(int(snapshot.now_ms), waiting, *self._scores(snapshot))
         for row in known.order:
             slot = int(known.slots[row])
             if slot in waiting and gang_fits(snapshot, slot):
+                self._round = known._replace(pending=waiting - {slot})
                 ranking = np.argsort(-known.scores[row], kind="stable")
                 return action_of_choice(snapshot, known.slots, np.append(row, ranking))
         self._round = None

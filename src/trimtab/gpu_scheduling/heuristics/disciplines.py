@@ -34,9 +34,11 @@ from trimtab.gpu_scheduling.heuristics.words import (
 from trimtab.gpu_scheduling.problem import NOWHERE, Action, Snapshot, preempt, start
 
 __all__ = ["backfill", "backfill_in_order", "conservative", "easy", "good_enough", "patient", "preemptive"]
-__all__ += ["strict", "strict_in_order"]
+__all__ += ["MOVE_GAIN", "strict", "strict_in_order"]
 
 HOUR_MS = 3_600_000.0
+MOVE_GAIN = 2
+"""Place of `move_gain` among the settings of `preemptive`."""
 
 
 def priority(snapshot: Snapshot, job: int, parameters: Parameters) -> float:
@@ -304,7 +306,7 @@ def preemptive(snapshot: Snapshot, parameters: Parameters) -> Action:
         if victim != NOWHERE:
             return preempt(victim, snapshot.machine_order[:0])
     if best == NOWHERE:
-        slow = badly_placed(snapshot, parameters[2, 2], parameters[2, 3])
+        slow = badly_placed(snapshot, parameters[2, MOVE_GAIN], parameters[2, 3])
         return hold(snapshot) if slow == NOWHERE else preempt(slow, snapshot.machine_order[:0])
     if placed != best:
         best_count, best_gpu = place(snapshot, best, parameters[1])

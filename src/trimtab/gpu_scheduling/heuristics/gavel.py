@@ -185,6 +185,7 @@ class _Rounds:
 
     now_ms: int = -1
     running: int = 0  # jobs, after the last action
+    newest: int = -1  # highest job id seen
     began_ms: int = -1  # the round; -1: none yet
     classes: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # by machine
     since_ms: dict[int, int] = field(default_factory=dict)  # by job id: first seen
@@ -196,9 +197,7 @@ class _Rounds:
     def see(self, snapshot: Snapshot) -> None:
         """Count the time that jobs have run in each column up to now."""
         classes = _classes_of(snapshot)
-        elsewhere = snapshot.now_ms == self.now_ms and len(snapshot.running) != self.running
-        if snapshot.now_ms < self.now_ms or elsewhere or not np.array_equal(classes, self.classes):
-            # Another episode, or another cluster.
+        if self._is_another_episode(snapshot) or not np.array_equal(classes, self.classes):
             vars(self).update(vars(_Rounds(classes=classes)))
         if snapshot.now_ms == self.now_ms:
             return
@@ -214,7 +213,19 @@ class _Rounds:
         for job in snapshot.running.tolist():
             ran_ms = snapshot.now_ms - max(int(snapshot.started_ms[job]), self.now_ms)
             self.received_ms[int(snapshot.job_id[job])][self.column_of(snapshot, job)] += ran_ms
-        self.now_ms = snapshot.now_ms
+        self.now_ms, self.newest = snapshot.now_ms, max([self.newest, *ids])
+
+    def _is_another_episode(self, snapshot: Snapshot) -> bool:
+        """Whether these are other jobs than those remembered, be their numbers the same."""
+        if snapshot.now_ms <= self.now_ms:
+            return snapshot.now_ms < self.now_ms or len(snapshot.running) != self.running
+        for job in [*snapshot.running.tolist(), *snapshot.pending.tolist()]:
+            number = int(snapshot.job_id[job])
+            since_ms = self.since_ms.get(number)
+            # Numbers are in order of arrival: what is new comes behind all others.
+            if number <= self.newest if since_ms is None else since_ms < snapshot.arrival_ms[job]:
+                return True
+        return False
 
     def column_of(self, snapshot: Snapshot, job: int) -> int:
         """The class a running job is on; the last column: on several."""

@@ -97,7 +97,11 @@ class Rule:
         return table
 
     def decide(self, snapshot: Snapshot) -> Action:
-        return _bound(self.order, self.placement, self.discipline)(snapshot, self.table)
+        return self.decide_by(snapshot, self.table)
+
+    def decide_by(self, snapshot: Snapshot, table: Parameters) -> Action:
+        """What it would do with these settings in place of its own."""
+        return _bound(self.order, self.placement, self.discipline)(snapshot, table)
 
     @property
     def sentence(self) -> str:

@@ -58,7 +58,9 @@ def import_alibaba_pai_2020(
     frame = read_table(reading, way_out=WAY_OUT, names=TASKS)
     frame = reading.dropping(frame, pl.col("status").is_in(["Running", "Waiting"]), "task that still runs")
     if only_completed:
-        frame = reading.dropping(frame, pl.col("status") != "Terminated", "task that did not complete")
+        frame = reading.dropping(
+            frame, pl.col("status").ne_missing("Terminated"), "task that did not complete"
+        )
     frame = reading.numbers(frame, "inst_num", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu")
     frame = reading.dropping(
         frame, pl.col("plan_gpu").is_null() | (pl.col("plan_gpu") == 0), "task without GPUs"
@@ -105,7 +107,10 @@ def _with_submission(reading: Reading, tasks: pl.DataFrame) -> pl.DataFrame:
         "job_name", "inst_id", "user", pl.col("start_time").cast(pl.Float64, strict=False).alias("sent")
     )
     tasks = tasks.join(jobs, on="job_name", how="left", maintain_order="left")
-    reading.report.fill("tasks of jobs that pai_job_table does not have", tasks["inst_id"].null_count())
+    known = tasks["inst_id"].is_not_null()
+    reading.report.fill("tasks of jobs that pai_job_table does not have", int((~known).sum()))
+    unsent = int((known & tasks["sent"].is_null()).sum())
+    reading.report.fill("tasks of jobs whose submission is not told: they come when they start", unsent)
     groups = _beside(reading, "pai_group_tag_table", GROUPS)
     if groups is None:
         tasks = tasks.with_columns(pl.lit(None, pl.String).alias("group"))

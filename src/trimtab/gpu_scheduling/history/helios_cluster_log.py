@@ -41,11 +41,17 @@ def import_helios_cluster_log(
     reading.need(frame, NEEDED, WAY_OUT)
     if vc is not None:
         reading.need(frame, ["vc"], WAY_OUT)
-        frame = reading.dropping(frame, pl.col("vc") != vc, f"job of another virtual cluster than {vc}")
+        frame = reading.dropping(
+            frame, pl.col("vc").ne_missing(vc), f"job of another virtual cluster than {vc}"
+        )
     if "state" in frame.columns:
         frame = reading.dropping(frame, pl.col("state").is_in(UNFINISHED), "job that still runs")
         if only_completed:
-            frame = reading.dropping(frame, pl.col("state") != "COMPLETED", "job that did not complete")
+            frame = reading.dropping(
+                frame, pl.col("state").ne_missing("COMPLETED"), "job that did not complete"
+            )
+    elif only_completed:
+        reading.need(frame, ["state"], WAY_OUT)
     frame = reading.numbers(frame, "gpu_num", "cpu_num", "node_num")
     frame = reading.times(frame, "submit_time", "start_time", "end_time")
     frame = reading.dropping(frame, pl.col("gpu_num") == 0, "job without GPUs")

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.errors import HistoryError, WorkloadError
 from trimtab.core.import_report import ImportReport
-from trimtab.gpu_scheduling.cluster import TYPES
+from trimtab.gpu_scheduling.cluster import MOST_TYPES, TYPES
 from trimtab.gpu_scheduling.history.tables import Reading
 from trimtab.gpu_scheduling.workload.clusters import TRACE_TYPES
 from trimtab.gpu_scheduling.workload.jobs import GROUP_BITS, WHOLE, Workload, make_workload
@@ -211,6 +211,11 @@ def _models(wanted: pl.Series, report: ImportReport) -> tuple[tuple[str, ...], N
     """Names of the GPU models that jobs ask for, and for every job the bits of those it may run on."""
     known = {cell: _model_names(cell) for cell in wanted.unique().drop_nulls()}
     names = tuple(sorted({name for several in known.values() for name in several}))
+    if len(names) > MOST_TYPES:
+        raise HistoryError(
+            f"{report.source}: {len(names)} GPU models such as {names[0]!r} and {names[-1]!r}, and at most "
+            f"{MOST_TYPES} can be told apart; is this the column of models? Rename it, or leave it out"
+        )
     for name in names:
         if name not in KNOWN_MODELS:
             report.assume(f"GPU model {name!r} has no known speed; declare it in gpu_types of the cluster")

@@ -64,7 +64,7 @@ def import_kubernetes_pods(
     reading = Reading(find_file(path, "*.csv*", WAY_OUT), keep_going=keep_going)
     report = reading.report
     frame = read_table(reading, way_out=WAY_OUT, lower=True)
-    reading.need(frame, NEEDED, WAY_OUT)
+    reading.need(frame, (*NEEDED, "phase") if only_completed else NEEDED, WAY_OUT)
     texts = ("namespace", "owner", "group", "user", "gpu_model", "phase")
     frame = frame.with_columns(
         pl.lit(None, pl.String).alias(name) for name in (*texts, "cpu", "memory") if name not in frame.columns
@@ -94,7 +94,7 @@ def import_kubernetes_pods(
     jobs = reading.dropping(jobs, pl.col("waiting"), "job with a pod that never started")
     jobs = reading.dropping(jobs, pl.col("running"), "job with a pod that still runs")
     if only_completed:
-        jobs = reading.dropping(jobs, pl.col("failed"), "job with a pod that did not complete")
+        jobs = reading.dropping(jobs, pl.col("unsuccessful"), "job with a pod that did not complete")
     report.count("pods", len(frame))
     _tell(jobs, report)
     settings = {"gangs": gangs, "only_completed": only_completed}
@@ -161,7 +161,7 @@ def _gangs(pods: pl.DataFrame) -> pl.DataFrame:
         pl.col("gpu_model").drop_nulls().unique(maintain_order=True).alias("models"),
         pl.col("started").is_null().any().alias("waiting"),
         pl.col("finished").is_null().any().alias("running"),
-        (pl.col("phase") == "Failed").any().fill_null(False).alias("failed"),
+        pl.col("phase").ne_missing("Succeeded").any().alias("unsuccessful"),
         (~held).any().alias("took_over"),
     )
     return jobs.with_columns(

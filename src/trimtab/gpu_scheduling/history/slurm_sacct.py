@@ -19,7 +19,7 @@ from trimtab.gpu_scheduling.history.tables import LINE, Reading, parsed, read_ta
 from trimtab.gpu_scheduling.workload import Workload
 from trimtab.rates.reading import find_file
 
-__all__ = ["elapsed_s", "import_slurm_sacct", "memory_mib", "tres"]
+__all__ = ["count_of", "elapsed_s", "import_slurm_sacct", "memory_mib", "tres"]
 
 WAY_OUT = (
     "export it with sacct -a -P -o JobID,JobName,User,State,Submit,Start,End,Elapsed,NNodes,ReqTRES,AllocTRES"
@@ -27,6 +27,8 @@ WAY_OUT = (
 ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[nc]?B?", re.IGNORECASE)
 MIB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
+NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)([KM]?)", re.IGNORECASE)
+UNITS = {"": 1.0, "K": 1024.0, "M": 1024.0**2}
 MIG = re.compile(r"\d+g\.\d+gb")
 UNFINISHED = (
     "RUNNING",
@@ -78,14 +80,14 @@ def _of_wanted_states(
 ) -> pl.DataFrame:
     if partition is not None:
         reading.need(frame, ["Partition"], WAY_OUT)
-        frame = reading.dropping(frame, pl.col("Partition") != partition, "job of another partition")
+        frame = reading.dropping(frame, pl.col("Partition").ne_missing(partition), "job of another partition")
     if "State" in frame.columns:
         # "CANCELLED by 1000" begins with the state.
         state = pl.col("State").str.split(" ").list.first().str.strip_suffix("+")
         frame = reading.dropping(frame, state == "PENDING", "job that never started")
         frame = reading.dropping(frame, state.is_in(UNFINISHED), "job that still runs")
         if only_completed:
-            frame = reading.dropping(frame, state != "COMPLETED", "job that did not complete")
+            frame = reading.dropping(frame, state.ne_missing("COMPLETED"), "job that did not complete")
     elif only_completed:
         reading.need(frame, ["State"], WAY_OUT)
     return frame
@@ -117,6 +119,9 @@ def _with_durations(reading: Reading, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _with_resources(reading: Reading, frame: pl.DataFrame) -> pl.DataFrame:
     """What a job was given or, where that is not told, what it asked for."""
+    nodes = next((name for name in ("NNodes", "AllocNodes", "ReqNodes") if name in frame.columns), None)
+    if nodes:
+        frame = parsed(reading, frame, nodes, count_of, "which is no number")
     given = [name for name in ("AllocTRES", "ReqTRES") if name in frame.columns]
     cells = frame.select(pl.coalesce(given).fill_null("")).to_series().to_list()
     asked = frame["ReqTRES"].fill_null("").to_list() if "ReqTRES" in frame.columns else [""] * len(frame)
@@ -127,8 +132,6 @@ def _with_resources(reading: Reading, frame: pl.DataFrame) -> pl.DataFrame:
     if any(MIG.search(cell) for cell in cells):
         reading.report.assume("slices of GPUs (MIG) count as whole GPUs")
     known = [found[cell] or {} for cell in cells]
-    nodes = next((name for name in ("NNodes", "AllocNodes", "ReqNodes") if name in frame.columns), None)
-    frame = reading.numbers(frame, nodes) if nodes else frame
     models = ["|".join(sorted(_models(found[cell] or {}))) or None for cell in asked]
     told_nodes = pl.Series("told_nodes", [one.get("node") for one in known], pl.Float64)
     frame = frame.with_columns(
@@ -221,7 +224,7 @@ def tres(cell: str) -> dict[str, float] | None:
         if name == "mem":
             value = memory_mib(amount)
         elif name in ("cpu", "node") or name.startswith("gres/gpu"):
-            value = _number(amount)
+            value = count_of(amount)
         else:
             continue
         if value is None:
@@ -230,13 +233,14 @@ def tres(cell: str) -> dict[str, float] | None:
     return found
 
 
-def _number(cell: str) -> float | None:
-    # From 1000 on Slurm may write 1K.
-    factor = 1000.0 if cell[-1:] in ("K", "k") else 1.0
-    try:
-        return float(cell.rstrip("Kk")) * factor
-    except ValueError:
-        return None
+def count_of(cell: str) -> float | None:
+    """A number as Slurm writes it: from 1024 on, multiples of 512 have a K, which is 1024 for all it counts.
+
+    >>> count_of("1000"), count_of("1.50K"), count_of("many")
+    (1000.0, 1536.0, None)
+    """
+    matched = NUMBER.fullmatch(cell.strip())
+    return None if matched is None else float(matched[1]) * UNITS[matched[2].upper()]
 
 
 def gpus_of(resources: dict[str, float]) -> float:

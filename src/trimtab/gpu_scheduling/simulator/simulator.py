@@ -31,6 +31,7 @@ from trimtab.gpu_scheduling.simulator.looking import look
 from trimtab.gpu_scheduling.simulator.state import (
     BUSY,
     COST,
+    COUNTED_TO,
     DECISIONS,
     EVENTS,
     FREE_MILLI,
@@ -177,8 +178,9 @@ class Simulator:
             raise ActionError("the episode has ended; call reset(workload, seed) to begin another")
         self._answer(action)
         scalar = self._running_state.scalar
-        elapsed_ms = int(scalar[NOW] - scalar[LAST_DECISION])
-        scalar[LAST_DECISION] = scalar[NOW]
+        # At a limit of time, rewards are counted up to it, though nothing happens there.
+        elapsed_ms = int(scalar[COUNTED_TO] - scalar[LAST_DECISION])
+        scalar[LAST_DECISION] = scalar[COUNTED_TO]
         return Transition(
             snapshot=self.snapshot,
             reward=self._take_reward(),

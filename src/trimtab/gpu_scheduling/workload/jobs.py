@@ -98,13 +98,25 @@ class Workload:
             raise WorkloadError(
                 f"{self._job(place)}: {self.gpu_milli[place]} thousandths of a GPU; above 1000, whole GPUs"
             )
+        wanted = (len(self.kind_names), len(self.type_names))
+        if self.kind_speed.shape != wanted:
+            raise WorkloadError(
+                f"{self._source}: kind_speed has the shape {self.kind_speed.shape}, not {wanted}; give a row "
+                "for every kind and a column for every GPU model"
+            )
+        if not (np.isnan(self.kind_speed) | ((self.kind_speed > 0) & np.isfinite(self.kind_speed))).all():
+            raise WorkloadError(
+                f"{self._source}: kind_speed has a speed that is not above 0; use NaN where nobody knows"
+            )
         if self.kind.max() >= len(self.kind_names):
             raise WorkloadError(
                 f"{self._source}: kind {self.kind.max()} of {len(self.kind_names)} does not exist"
             )
         if int(self.allowed_types.max()) >> len(self.type_names):
             raise WorkloadError(f"{self._source}: a GPU model is allowed that has no name")
-        if self.ids and len(set(self.ids)) < count:
+        if self.ids and len(self.ids) != count:
+            raise WorkloadError(f"{self._source}: {count} jobs but {len(self.ids)} ids")
+        if len(set(self.ids)) < len(self.ids):
             seen: set[str] = set()
             twice = next(name for name in self.ids if name in seen or seen.add(name))
             raise WorkloadError(f"{self._source}: job {twice!r} stands there twice; ids must differ")
@@ -214,6 +226,11 @@ def make_workload(
 
     def by_job(values: ArrayLike, kind_of: type = np.int64) -> NDArray[Any]:
         array = np.asarray(values)
+        if array.shape not in ((), (1,), arrival.shape):
+            raise WorkloadError(
+                f"{source}: {len(arrival)} jobs but an array of shape {array.shape}; give a number for every "
+                "job, or one for all"
+            )
         if kind_of is np.int64 and array.dtype.kind == "f" and not np.isfinite(array).all():
             place = int(np.argmin(np.isfinite(np.broadcast_to(array, arrival.shape))))
             raise WorkloadError(
@@ -221,11 +238,21 @@ def make_workload(
             )
         return np.broadcast_to(array.astype(kind_of), arrival.shape)[order]
 
+    def whole(name: str, values: ArrayLike) -> NDArray[Any]:
+        found, told = by_job(values), by_job(values, np.float64)
+        if (found != told).any():
+            place = int(np.argmax(found != told))
+            raise WorkloadError(
+                f"{source}: job {order[place]}: {name} is {told[place]:g}, and a whole number is needed; a "
+                "part of one GPU is a gpu_milli below 1000"
+            )
+        return found
+
     return Workload(
         arrival_ms=arrival[order],
         duration_ms=by_job(duration_ms),
-        instances=by_job(instances),
-        gpu_milli=by_job(gpu_milli),
+        instances=whole("instances" if gpus is None else "gpus", instances),
+        gpu_milli=whole("gpu_milli", gpu_milli),
         cpu_milli=by_job(cpu_milli),
         memory_mib=by_job(memory_mib),
         allowed_types=by_job(allowed_types),
@@ -240,7 +267,7 @@ def make_workload(
         if kind_speed is None
         else np.asarray(kind_speed, np.float64),
         provenance=Provenance(source, dict(settings or {})),
-        ids=tuple(ids[int(place)] for place in order) if ids else (),
+        ids=tuple(ids[int(place)] for place in order) if len(ids) == len(order) else tuple(ids),
     )
 
 
