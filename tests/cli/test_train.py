@@ -193,6 +193,8 @@ def test_the_command_judges_on_the_cluster_that_was_trained_for(
     trained_on = settings.courses[0]
     assert asked[0].cluster.model_dump() == trained_on.cluster.model_dump()
     assert asked[0].scenarios()[0].workload.model_dump() == trained_on.workload.model_dump()
+    packing = {"graphene:tuned", "packed-srpt:tuned"} & set(asked[0].policies)
+    assert len(packing) == (2 if trained_on.cluster.classes else 0)  # whoever minds memory where sizes differ
 
 
 @pytest.mark.slow
