@@ -338,7 +338,9 @@ def test_presets_are_listed_without_what_training_needs(
             "--seed 1 and --set training.seed=2 set the same field; give one of the two",
         ),
         (["--workload", ""], "error: --workload '': courses.0.workload.name"),
+        (["--preset", ""], "error: no preset ''; there are compact-multi, "),
         (["--set", "iterations"], "--set iterations: not name=value"),
+        (["--set", "courses.²=3"], "error: --set courses.²=3: '²' counts into a list; use 0 to "),
         (
             ["--set", "courses=[{}]", "--set", "courses.5.teacher=fair"],
             "error: --set courses.5.teacher=fair: '5' counts into a list; use 0 to 0",
