@@ -213,6 +213,7 @@ def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_pa
             "is 10 decisions, one every 15 s, and the first 10 do not tell",
         ),
         ({"deployment": {"interval_s": 600}}, {}, r"ground\.hours = 0\.1 is 0 decisions, one every 600 s"),
+        ({"environments": 3}, {"members": 2}, "members = 2 cannot share 3 environments evenly"),
         ({"ground": {"least_cores": 9.0}}, {}, "least_cores = 9 is above most_cores = 6"),
         ({"least_price": 90.0}, {}, "least_price = 90 is above most_price = 80"),
         ({"lessons": 5}, {}, "set training.cloning_iterations too"),

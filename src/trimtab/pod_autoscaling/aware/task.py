@@ -199,6 +199,8 @@ def check_settings(settings: AwareSettings) -> None:
         if settings.lessons:
             raise SettingsError("PPO learns from what it plays; set lessons = 0, or leave the table ppo out")
         played.check_batch(settings.environments)
+    else:
+        training.check_environments(settings.environments)
     check_lessons_from(settings.lessons_from, settings.lessons)
     if settings.lessons and not training.needs_log:
         raise SettingsError(
