@@ -242,6 +242,8 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
         (["--preset", "awar"], "no preset 'awar'; there are aware, "),
         (["--set", "environment=3"], "environments"),
         (["--set", "training.horizn=3"], "horizon"),
+        (["--app", ""], "--app '': names nothing; leave it out, or name one"),
+        (["--trace", ","], "--trace ,: names nothing; leave it out, or name one"),
         (["--set", "ground.hours=0"], "hours = 0"),
         (["--set", "actions=around5"], "actions"),
         (["--set", "environments"], "--set environments: not name=value"),

@@ -193,6 +193,8 @@ def test_the_command_judges_on_the_cluster_that_was_trained_for(
     trained_on = settings.courses[0]
     assert asked[0].cluster.model_dump() == trained_on.cluster.model_dump()
     assert asked[0].scenarios()[0].workload.model_dump() == trained_on.workload.model_dump()
+    packing = {"graphene:tuned", "packed-srpt:tuned"} & set(asked[0].policies)
+    assert len(packing) == (2 if trained_on.cluster.classes else 0)  # whoever minds memory where sizes differ
 
 
 @pytest.mark.slow
@@ -336,7 +338,9 @@ def test_presets_are_listed_without_what_training_needs(
             "--seed 1 and --set training.seed=2 set the same field; give one of the two",
         ),
         (["--workload", ""], "error: --workload '': courses.0.workload.name"),
+        (["--preset", ""], "error: no preset ''; there are compact-multi, "),
         (["--set", "iterations"], "--set iterations: not name=value"),
+        (["--set", "courses.²=3"], "error: --set courses.²=3: '²' counts into a list; use 0 to "),
         (
             ["--set", "courses=[{}]", "--set", "courses.5.teacher=fair"],
             "error: --set courses.5.teacher=fair: '5' counts into a list; use 0 to 0",

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from trimtab.cli.terminal import now
+from trimtab.cli.trainers import trainer_of
 from trimtab.core.bundle import load_bundle
 from trimtab.core.run_folder import RunFolder
 from trimtab.dag_scheduling.workload import save_workload
 from trimtab.dag_scheduling.workload.tiny import tiny_workload
+from trimtab.learning.evolution import EvolutionSettings
 
 TINY = ("--workload", "tiny:three-sizes", "--executors", "4")
 COMPACT = """
@@ -55,6 +57,27 @@ def test_a_compact_scheduler_is_trained_resumed_explained_and_compared(
     assert "runs/whole" in row
     listed = run("train", "dag", "--presets").out
     assert "\ncompact-tpch-stream " in listed and "\ndecima-tpch-batch " in listed
+
+
+@pytest.mark.parametrize(
+    ("wing", "words", "compact"),
+    [
+        ("dag", "[training]\npairs = 2", True),
+        ("dag", "validation = 2\n[training]\nhorizon = 9", False),
+        ("dag", "lanes = 1\nenvironments = 4\n[training]\nstep = 0.1", False),
+        ("dag", "training = 3", False),
+        ("stream", "[training]\npairs = 2", True),
+        ("stream", "[training]\nhorizon = 9", False),
+        ("gpu", "[training]\npairs = 2", True),
+        ("gpu", "[training]\nhorizon = 9", False),
+    ],
+)
+def test_a_settings_file_says_its_kind_by_how_it_trains(
+    tmp_path: Path, wing: str, words: str, compact: bool
+) -> None:
+    (tmp_path / "mine.toml").write_text(words)
+    trainer = trainer_of(wing, preset=str(tmp_path / "mine.toml"))
+    assert (trainer.settings.model_fields["training"].annotation is EvolutionSettings) == compact
 
 
 def test_a_policy_says_from_which_it_began(run: Callable, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import json
 import subprocess
@@ -170,10 +171,28 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(
         raise OSError("no space left")
 
     monkeypatch.setattr(Path, "replace", full_disk)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(
+        TrimtabError, match=r"result\.json: cannot be written: no space left; check folder and"
+    ):
         run.write_json("result.json", 2)
     assert run.read_json("result.json") == 1
     assert sorted(file.name for file in run.path.iterdir()) == ["machine.json", "result.json"]
+
+
+def test_a_full_disk_is_told_with_the_file_and_leaves_no_half_of_a_new_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock)
+
+    def full_disk(self: Path, *told: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")  # as a write tells it: without the file
+
+    monkeypatch.setattr(Path, "open", full_disk)
+    with pytest.raises(TrimtabError, match=r"run/metrics\.jsonl: cannot be written: No space left on device"):
+        run.append_metrics({"step": 1})
+    with pytest.raises(TrimtabError, match=r"new/settings\.toml: cannot be written: No space left on device"):
+        RunFolder.create(tmp_path / "new", clock=clock, settings=Noise())
+    assert not (tmp_path / "new").exists()
 
 
 def test_what_json_cannot_hold_is_refused_before_writing(tmp_path: Path) -> None:

@@ -207,6 +207,13 @@ def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_pa
     [
         ({"ground": {"applications": ["textbok"]}}, {}, "textbook"),
         ({"ground": {"traces": ["diurnl"]}}, {}, "diurnal"),
+        (
+            {"ground": {"hours": 10 / 240}},
+            {},
+            "is 10 decisions, one every 15 s, and the first 10 do not tell",
+        ),
+        ({"deployment": {"interval_s": 600}}, {}, r"ground\.hours = 0\.1 is 0 decisions, one every 600 s"),
+        ({"environments": 3}, {"members": 2}, "members = 2 cannot share 3 environments evenly"),
         ({"ground": {"least_cores": 9.0}}, {}, "least_cores = 9 is above most_cores = 6"),
         ({"least_price": 90.0}, {}, "least_price = 90 is above most_price = 80"),
         ({"lessons": 5}, {}, "set training.cloning_iterations too"),
@@ -220,6 +227,10 @@ def test_a_run_from_lessons_in_two_rounds_leaves_a_policy_and_its_lessons(tmp_pa
 def test_what_cannot_work_is_refused(changes: dict[str, Any], training: dict[str, Any], told: str) -> None:
     with pytest.raises(TrimtabError, match=told):
         check_settings(settings_of(changes, **training))
+
+
+def test_the_shortest_episodes_tell_what_is_familiar() -> None:
+    check_settings(settings_of({"ground": {"hours": 11 / 240}}))
 
 
 @pytest.mark.parametrize("name", PRESETS.names())

@@ -19,7 +19,7 @@ from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.lessons import by_size, collect_lessons, lesson_files
 from trimtab.stream_autoscaling.sure.policy import load_policy
 from trimtab.stream_autoscaling.sure.rollouts import Course
-from trimtab.stream_autoscaling.sure.task import SureSettings
+from trimtab.stream_autoscaling.sure.task import PRESETS, SureSettings, check_settings
 from trimtab.stream_autoscaling.sure.training import train_sure
 from trimtab.stream_autoscaling.workload.jobs import FROZEN, make_job
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace
@@ -162,3 +162,17 @@ def test_a_course_without_anything_to_look_at_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr("trimtab.stream_autoscaling.sure.lessons._PATIENCE", 200)
     with pytest.raises(SettingsError, match="nothing to look at in 200 decisions of 2 jobs"):
         collect_lessons(replace(COURSE, weighed_share=1e-12), DESIGN, 5, seed=1, environments=2)
+
+
+@pytest.mark.parametrize(
+    ("training", "told"),
+    [
+        ({"doubt": 0.5}, "doubt = 0.5 makes an agent try more"),
+        ({"imitation_iterations": 2}, "without imitation"),
+    ],
+)
+def test_what_does_not_go_with_lessons_is_refused_before_they_are_collected(training, told):
+    settings = PRESETS.load("sure", {"training": training})
+    assert settings.lessons
+    with pytest.raises(SettingsError, match=told):
+        check_settings(settings)

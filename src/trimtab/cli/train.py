@@ -156,7 +156,8 @@ def _settings(
 
     begun = None if resume is None else _begun(trainer, resume)
     kept = begun if preset is None else None
-    base = trainer.presets.load(preset or trainer.usual_preset) if kept is None else kept
+    named = trainer.usual_preset if preset is None else preset
+    base = trainer.presets.load(named) if kept is None else kept
     plain = base.model_dump(mode="json")
     if kept is not None:
         # The time that was given belonged to the session that is over.
@@ -212,7 +213,7 @@ def _put(within: Any, name: str, value: Any, flag: str) -> None:
 def _counted(within: list[Any], step: str, flag: str) -> int:
     from trimtab.core.errors import SettingsError
 
-    if not step.isdigit() or int(step) >= len(within):
+    if not step.isdecimal() or int(step) >= len(within):
         raise SettingsError(f"{flag}: {step!r} counts into a list; use 0 to {len(within) - 1}")
     return int(step)
 

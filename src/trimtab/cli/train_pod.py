@@ -36,11 +36,16 @@ def pod_trainer() -> Trainer:
 
 
 def _put_app_and_trace(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
+    from trimtab.core.errors import SettingsError
+
     written = {}
     for flag, field in (("app", "applications"), ("trace", "traces")):
         if flag in flags:
-            plain["ground"][field] = [name.strip() for name in flags[flag].split(",") if name.strip()]
-            written[f"ground.{field}"] = f"--{flag} {shlex.quote(flags[flag])}"
+            names = [name.strip() for name in flags[flag].split(",") if name.strip()]
+            said = f"--{flag} {shlex.quote(flags[flag])}"
+            if not names:  # no applications in a file mean services that are drawn
+                raise SettingsError(f"{said}: names nothing; leave it out, or name one")
+            plain["ground"][field], written[f"ground.{field}"] = names, said
     if "mean-rate" in flags:
         plain["ground"]["mean_rate"] = float(flags["mean-rate"])
         written["ground.mean_rate"] = f"--mean-rate {flags['mean-rate']}"

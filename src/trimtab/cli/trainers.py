@@ -101,10 +101,19 @@ class Asked(NamedTuple):
         if preset is None or not preset.endswith(".toml"):
             return preset in self.presets.names()
         try:
-            fields = set(tomllib.loads(Path(preset).read_text(encoding="utf-8-sig")))
+            content = tomllib.loads(Path(preset).read_text(encoding="utf-8-sig"))
         except (OSError, ValueError):
             return False  # what is wrong with the file is told where settings are read
-        return bool(fields & (set(self.settings.model_fields) - set(otherwise.model_fields)))
+        inner = content.get("training")
+        told = {*content, *(f"training.{name}" for name in (inner if isinstance(inner, dict) else ()))}
+        own, others = _field_names(self.settings), _field_names(otherwise)
+        return len(told & (own - others)) > len(told & (others - own))
+
+
+def _field_names(settings: type[Any]) -> set[str]:
+    """The fields of a run's settings, and those of its training."""
+    training: Any = settings.model_fields["training"].annotation
+    return {*settings.model_fields, *(f"training.{name}" for name in training.model_fields)}
 
 
 def presets_of(wing: str) -> Families:

@@ -69,7 +69,8 @@ class RunFolder:
                 f"{path}: cannot make the run folder: {error.strerror}; choose another"
             ) from None
         run = cls(path, clock)
-        run._begin(settings)
+        with run.kept_with(_MACHINE):
+            run._begin(settings)
         return run
 
     @classmethod
@@ -124,14 +125,18 @@ class RunFolder:
             yield
         except failing:
             if not (self.path / name).exists():
-                shutil.rmtree(self.path)
+                shutil.rmtree(self.path, ignore_errors=True)  # what failed is more worth telling
             raise
 
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add one line with the time; a number that is not finite is written as null."""
         line = _as_json({"time": self._clock().isoformat(), **metrics})
-        with (self.path / _METRICS).open("a", encoding="utf-8") as file:
+        path = self.path / _METRICS
+        with _written(path), path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+            file.flush()
+            # Before any checkpoint that speaks of it: a power cut must not leave a state without its lines.
+            os.fsync(file.fileno())
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Read every whole line; the last one is left out if a crash cut it short."""
@@ -159,8 +164,9 @@ class RunFolder:
         target = self.path / name
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(target)
+            with _written(target):
+                part.write_text(text, encoding="utf-8")
+                part.replace(target)
         finally:
             part.unlink(missing_ok=True)
         return target
@@ -243,6 +249,16 @@ def _understood(path: Path) -> Iterator[None]:
         yield
     except ValueError as error:
         raise TrimtabError(f"{path}: damaged ({error}); put it back as it was, or run it again") from None
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Name the file that cannot be written; a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        told = error.strerror or error
+        raise TrimtabError(f"{path}: cannot be written: {told}; check folder and space") from None
 
 
 def _as_json(content: Any, indent: int | None = None) -> str:

@@ -313,18 +313,7 @@ def _refuse(task: OffPolicyTask, settings: OffPolicySettings, log: Replay | None
             f"the log has {log.steps} steps, sequence_steps = {settings.sequence_steps} are learned from at "
             "once; record more"
         )
-    if task.size % settings.members:
-        raise SettingsError(
-            f"members = {settings.members} cannot share {task.size} environments evenly; choose a divisor"
-        )
-    kept = settings.capacity // task.size
-    needed = max(settings.steps_at_once, math.ceil(settings.warmup / task.size))
-    if settings.learns_online and kept < needed:
-        raise SettingsError(
-            f"capacity = {settings.capacity} keeps {kept} steps of each of {task.size} environments, and "
-            f"learning (warmup = {settings.warmup}, {settings.steps_at_once} steps at once) needs {needed}; "
-            "raise capacity"
-        )
+    settings.check_environments(task.size)
     task.reset(0)
     if settings.anchor and settings.anchor_to == "teacher" and task.teacher(task.observe()) is None:
         raise SettingsError(

@@ -10,8 +10,10 @@ of learning is which phases it has, what it begins from and what it is given::
     zero-shot              begins from parameters, updates_per_step = 0: the context fills, nothing is learned
 """
 
+import math
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Presets, Settings, model_validator
 from trimtab.networks.actor_critic import ActorCriticDesign
 from trimtab.networks.context_encoder import ContextDesign
@@ -234,6 +236,21 @@ class OffPolicySettings(Settings):
     def needs_log(self) -> bool:
         """Whether some phase learns from a log alone."""
         return self.cloning_iterations + self.offline_iterations > 0
+
+    def check_environments(self, environments: int) -> None:
+        """Refuse so many environments as cannot be shared out or remembered, before anything is played."""
+        if environments % self.members:
+            raise SettingsError(
+                f"members = {self.members} cannot share {environments} environments evenly; choose a divisor"
+            )
+        kept = self.capacity // environments
+        needed = max(self.steps_at_once, math.ceil(self.warmup / environments))
+        if self.learns_online and kept < needed:
+            raise SettingsError(
+                f"capacity = {self.capacity} keeps {kept} steps of each of {environments} environments, and "
+                f"learning (warmup = {self.warmup}, {self.steps_at_once} steps at once) needs {needed}; "
+                "raise capacity"
+            )
 
     def actor_critic(self, *, observation: int, actions: int, privileged: int) -> ActorCriticDesign:
         """The networks for a task of these sizes."""

@@ -55,16 +55,18 @@ def run_to_train(
     """The folder of a training, new or to go on with, for this process alone.
 
     A new one that is refused before its first iteration is removed: there would be nothing to go on with.
+    So is one that ends in any way before its first state is there, which alone tells what it began from.
     """
     if resume:
         run = RunFolder.open(folder, clock=clock)
         with run.alone():
             refuse_other_settings(run, settings)
             refuse_changed_files(run)
+            _refuse_incomplete(run)
             yield run
         return
     run = RunFolder.create(folder, clock=clock, settings=settings)
-    with run.kept_with("metrics.jsonl", failing=TrimtabError), run.alone():
+    with run.kept_with(STATE), run.kept_with("metrics.jsonl", failing=TrimtabError), run.alone():
         run.write_json("task.json", describe())
         for name, text in (texts or {}).items():
             run.write_text(name, text)
@@ -95,10 +97,26 @@ def refuse_non_finite(run: RunFolder, metrics: Mapping[str, float], *, iteration
 
 
 def forget_metrics_after(run: RunFolder, iteration: int) -> None:
-    """Drop the lines of iterations that are to be done again."""
+    """Drop the lines of iterations that are to be done again; those of all before must be there.
+
+    What is known of the best policy, and how long all took, is told by these lines alone.
+    """
     lines = [line for line in run.read_metrics() if line["iteration"] <= iteration]
+    lost = set(range(1, iteration + 1)) - {line["iteration"] for line in lines}
+    if lost:
+        raise TrimtabError(
+            f"{run.path / 'metrics.jsonl'}: no line of iteration {min(lost)}, though the run came to "
+            f"{iteration}; put it back as it was, or start a new run"
+        )
     if lines or (run.path / "metrics.jsonl").exists():
         run.write_text("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _refuse_incomplete(run: RunFolder) -> None:
+    """A run goes on from its state, and its policy is packed at the end with what it was trained on."""
+    if not (run.path / STATE).is_file():
+        raise TrimtabError(f"{run.path}: this run has no {STATE} to go on from; start a new run")
+    run.read_json("task.json")
 
 
 def refuse_other_settings(run: RunFolder, settings: Settings) -> None:

@@ -246,6 +246,15 @@ class TrainingSettings(Settings):
                 f"{self.horizon} x {environments} = {decisions}; choose a divisor"
             )
 
+    def check_lessons(self) -> None:
+        """Refuse what does not go with lessons, before hours are spent on collecting them."""
+        if self.algorithm != "weighing" or self.imitation_iterations:
+            raise SettingsError("lessons are learned from by algorithm = weighing alone, without imitation")
+        if self.doubt < 1:
+            raise SettingsError(
+                f"doubt = {self.doubt:g} makes an agent try more, and with lessons none plays; set doubt = 1"
+            )
+
     def schedule(self, iteration: int) -> Schedule:
         """Say what iteration number `iteration` does; copying comes first and counts too."""
         imitating = iteration < self.imitation_iterations

@@ -347,12 +347,8 @@ def _refuse(task: Task, settings: TrainingSettings, environments: int, observati
         raise SettingsError(
             "anchor and imitation_iterations need a task with a teacher, and this one has none; set both to 0"
         )
-    if task.lessons and (settings.algorithm != "weighing" or settings.imitation_iterations):
-        raise SettingsError("lessons are learned from by algorithm = weighing alone, without imitation")
-    if task.lessons and settings.doubt < 1:
-        raise SettingsError(
-            f"doubt = {settings.doubt:g} makes an agent try more, and with lessons none plays; set doubt = 1"
-        )
+    if task.lessons:
+        settings.check_lessons()
     if settings.algorithm == "weighing" and not set(ALTERNATIVES) <= set(observation):
         raise SettingsError(
             "algorithm = weighing needs a task that looks ahead for several actions, and this one does not; "

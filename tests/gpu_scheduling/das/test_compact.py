@@ -161,6 +161,10 @@ def test_a_bundle_is_the_policy_again(tmp_path):
         compact_policy(replace(bundle, tensors=tensors))
     with pytest.raises(BundleError, match="other features"):
         compact_policy(replace(bundle, manifest={**bundle.manifest, "features": {"job": ["age"]}}))
+    with pytest.raises(
+        BundleError, match="mine: a bundle of kind 'dl2'; one of kind 'das-compact' is needed"
+    ):
+        compact_policy(replace(bundle, kind="dl2", manifest={**bundle.manifest, "features": {}}))
 
 
 def test_numbers_and_widths_go_together():

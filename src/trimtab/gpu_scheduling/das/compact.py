@@ -169,6 +169,10 @@ def compact_bundle(
 
 def compact_policy(bundle: Bundle) -> ScoredRule:
     """The policy of a bundle, or a line that says why it cannot be played."""
+    if bundle.kind != KIND:
+        raise BundleError(
+            f"{bundle.name}: a bundle of kind {bundle.kind!r}; one of kind {KIND!r} is needed here"
+        )
     settings, features = bundle.manifest["settings"], bundle.manifest["features"]
     if features != FEATURES or settings.get("hidden") != HIDDEN:
         raise BundleError(f"{bundle.name}: its agents see other features than this version; train it again")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.errors import BundleError
 
-__all__ = ["QUANTILE", "Familiar", "Lately", "parted"]
+__all__ = ["QUANTILE", "SILENT", "Familiar", "Lately", "parted"]
 
 QUANTILE = 0.995
 _LEAST_DEVIATION = 0.1
@@ -26,7 +26,7 @@ _LEAST_DEVIATION = 0.1
 _PREFIX = "familiar/"
 _INTERVALS = 40
 """Of a mean in which what is so many intervals old counts 1/e; until then all counts alike."""
-_SILENT = 10
+SILENT = 10
 """So many intervals say nothing yet: services begin with sizes that they never have again."""
 
 
@@ -84,7 +84,7 @@ class Lately:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Of which services enough was seen for their means to say something."""
-        return self._intervals > _SILENT
+        return self._intervals > SILENT
 
     def see(self, numbers: NDArray[Any], fresh: NDArray[np.bool_]) -> None:
         """Take one interval in; `fresh` where another service begins."""

@@ -27,6 +27,7 @@ from trimtab.pod_autoscaling.aware.policy import LearnedPolicy
 from trimtab.pod_autoscaling.aware.profile import PROFILE, profile_of
 from trimtab.pod_autoscaling.aware.rewards import objective_of, reward_of, spent_of
 from trimtab.pod_autoscaling.aware.services import Ground, Service, draw_services, play_services
+from trimtab.pod_autoscaling.aware.surprise import SILENT
 from trimtab.pod_autoscaling.deployment import Deployment
 from trimtab.pod_autoscaling.episode import Episode
 from trimtab.pod_autoscaling.policies import make_policy
@@ -177,6 +178,14 @@ def check_settings(settings: AwareSettings) -> None:
         make_application(name)
     for name in ground.traces:
         draw_trace(TraceSettings(name=name, hours=ground.hours), Application(), seed=0, part="validation")
+    # Half a second for hours that are no round number of intervals: 40 of 15 s are 0.1666 h.
+    interval_s = settings.deployment.interval_s
+    decisions = int((3600 * ground.hours + 0.5) // interval_s)
+    if decisions <= SILENT:
+        raise SettingsError(
+            f"ground.hours = {ground.hours:g} is {decisions} decisions, one every {interval_s} s, and the "
+            f"first {SILENT} do not tell what is familiar; raise it"
+        )
     if ground.least_cores > ground.most_cores:
         raise SettingsError(
             f"least_cores = {ground.least_cores:g} is above most_cores = {ground.most_cores:g}; swap them"
@@ -190,6 +199,8 @@ def check_settings(settings: AwareSettings) -> None:
         if settings.lessons:
             raise SettingsError("PPO learns from what it plays; set lessons = 0, or leave the table ppo out")
         played.check_batch(settings.environments)
+    else:
+        training.check_environments(settings.environments)
     check_lessons_from(settings.lessons_from, settings.lessons)
     if settings.lessons and not training.needs_log:
         raise SettingsError(

@@ -170,6 +170,8 @@ def check_settings(settings: SureSettings) -> None:
             f"lessons = {settings.lessons} needs training.algorithm = weighing, not "
             f"{settings.training.algorithm}; set it, or lessons = 0"
         )
+    if settings.lessons:
+        settings.training.check_lessons()
     check_lessons_from(settings.lessons_from, settings.lessons)
     if settings.look_ahead_h and settings.training.baseline != "foreseen":
         raise SettingsError(
