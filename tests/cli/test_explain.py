@@ -85,6 +85,22 @@ def test_a_comparison_is_explained_as_it_was_played(run: Callable, refused: Call
     )
 
 
+@pytest.mark.slow
+def test_executors_of_several_sizes_are_told_apart(run: Callable) -> None:
+    """A stage stands there once for each size it may have, and rules that mind memory are asked."""
+    words = ["--policies", "fair,packed-srpt", "--seeds", "2", "--set", "workload.jobs=2", "--processes", "1"]
+    assert run("compare", "dag/multi-resource", *words, "--out", "runs/a").code == 0
+    found = run("explain", "runs/a", "--decision", "3", "--json").json
+    assert found["class_memory"] == [0.25, 0.5, 0.75, 1.0]
+    assert {"graphene", "packed-srpt"} <= {one["policy"].split(":")[0] for one in found["others"]}
+    stages = {(one["job"], one["stage"]) for one in found["candidates"]}
+    assert len(stages) < len(found["candidates"])
+    said = run("explain", "runs/a", "--decision", "3").out
+    size = found["class_memory"][found["chosen"]["executor_class"]]
+    assert f"of memory {size:g}, limit" in said.splitlines()[1]
+    assert "executors of job  on memory" in said
+
+
 def test_what_was_chosen_is_among_what_could_be(run: Callable) -> None:
     """Of 25 stages eight are shown; the chosen one is far down the list of a rule, which has no scores."""
     words = ["--workload", "synthetic", "--jobs", "5", "--executors", "10", "--seed", "3", "--decision", "20"]

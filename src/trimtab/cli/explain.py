@@ -281,7 +281,7 @@ def _rules(
     Which of these it is, their names say.
     """
     rules = []
-    for name in explainer.rules:
+    for name in explainer.rules(suite):
         label = f"{name.removesuffix(TUNED)} (tuned)"
         rules.append(_made(label, suite, known) if label in known else _lined_up(name, suite, scenario)[0])
     return rules

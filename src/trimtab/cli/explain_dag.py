@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["DAG_EXPLAINER"]
 
 RULES = ("fair", "weighted-fair:tuned", "capped-srpt-local:tuned", "fifo")
+RULES_OF_MEMORY = ("fair", "graphene:tuned", "packed-srpt:tuned", "capped-srpt-local:tuned", "fifo")
+"""Who is asked where executors differ in size."""
 MOST_CANDIDATES = 8
 MOST_INFLUENCES = 6
 
@@ -100,6 +102,7 @@ def _content(asked: Asked, snapshot: Snapshot, decision: int) -> dict[str, Any]:
         "jobs_in_system": len(snapshot.jobs),
         "executors": int(snapshot.executor_count),
         "free_executors": [int(count) for count in snapshot.free_executors],
+        "class_memory": [float(memory) for memory in snapshot.class_memory],
         "free_executors_of_job": None if source < 0 else int(snapshot.job_id[source]),
         "job_names": {str(job): names[job] for job in snapshot.job_id[snapshot.jobs]},
         "chosen": _plain_opinion(opinion_of(asked.policy, snapshot)),
@@ -169,7 +172,7 @@ def _print(content: Mapping[str, Any]) -> None:
         f"seed {content['seed']}: after {content['time_s']:,.1f} s, {jobs} job{'s' if jobs != 1 else ''} "
         f"in the system, {free} of {content['executors']} executors to place, from {where}."
     )
-    print(f"It chose {_choice(content['chosen'], names)}.\n")
+    print(f"It chose {_choice(content['chosen'], content)}.\n")
     _print_candidates(content)
     if content.get("limits"):
         rows = [[str(o["limit"]), str(o["executors"]), f"{o['probability']:.1%}"] for o in content["limits"]]
@@ -185,14 +188,16 @@ def _print(content: Mapping[str, Any]) -> None:
         ]
         print(f"\n{table_of(['what moved it', 'to the stage', 'to the limit'], rows)}")
         print(content["influence_means"])
-    rows = [[one["policy"], _choice(one, names)] for one in content["others"]]
+    rows = [[one["policy"], _choice(one, content)] for one in content["others"]]
     print(f"\n{table_of(['rule', 'would choose'], rows)}")
 
 
 def _print_candidates(content: Mapping[str, Any]) -> None:
     scored = content["candidates"] and content["candidates"][0]["score"] is not None
     likely = scored and content["candidates"][0]["probability"] is not None
+    memory = content["class_memory"]
     heads = ["job", "kind", "stage", "tasks left", "work left in job, s", "executors of job"]
+    heads += ["on memory"] if len(memory) > 1 else []
     heads += (["score"] if scored else []) + (["probability"] if likely else [])
     rows = []
     shown = _shown(content)
@@ -205,6 +210,8 @@ def _print_candidates(content: Mapping[str, Any]) -> None:
                 str(one["tasks_left"]), f"{one['job_work_left_s']:,.1f}", str(one["executors_of_job"]),
             ]
         )  # fmt: skip
+        if len(memory) > 1:
+            facts.append("-" if one["idle"] else f"{memory[one['executor_class']]:g}")
         facts += [f"{one['score']:.3f}"] if scored else []
         rows.append(facts + ([f"{one['probability']:.1%}"] if likely else []))
     print(table_of(heads, rows))
@@ -222,23 +229,24 @@ def _shown(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in content["candidates"] if one in kept]
 
 
-def _place(choice: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Job and stage; None: to leave executors idle."""
-    return None if choice["idle"] else (choice["job"], choice["stage"])
+def _place(choice: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Job, stage and class; None: to leave executors idle."""
+    return None if choice["idle"] else (choice["job"], choice["stage"], choice["executor_class"])
 
 
-def _choice(choice: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def _choice(choice: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     if choice["idle"]:
         return "to leave them idle"
-    where = f"job {choice['job']} ({names[str(choice['job'])]}), stage {choice['stage']}"
-    count = choice["executors"]
-    return f"{where}: {count} executor{'s' if count != 1 else ''}, limit {choice['limit']}"
+    where = f"job {choice['job']} ({content['job_names'][str(choice['job'])]}), stage {choice['stage']}"
+    count, memory = choice["executors"], content["class_memory"]
+    size = f" of memory {memory[choice['executor_class']]:g}" if len(memory) > 1 else ""
+    return f"{where}: {count} executor{'s' if count != 1 else ''}{size}, limit {choice['limit']}"
 
 
 DAG_EXPLAINER = Explainer(
     wing="dag",
     choosing=("load", "seed"),
-    rules=RULES,
+    rules=lambda suite: RULES_OF_MEMORY if suite.cluster.classes else RULES,
     suite_of_flags=_suite_of_flags,
     suite_of_training=_suite_of_training,
     as_simulated=_as_simulated,

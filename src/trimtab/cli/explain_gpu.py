@@ -345,7 +345,7 @@ def _plain_machine(one: MachineView, names: Sequence[str]) -> dict[str, Any]:
 GPU_EXPLAINER = Explainer(
     wing="gpu",
     choosing=("seed",),
-    rules=RULES,
+    rules=lambda _suite: RULES,
     suite_of_flags=_suite_of_flags,
     suite_of_training=_suite_of_training,
     as_simulated=_as_simulated,

@@ -308,7 +308,7 @@ def _span(lived: Sequence[Truth], interval_s: float) -> dict[str, Any]:
 POD_EXPLAINER = Explainer(
     wing="pod",
     choosing=("app", "trace", "seed"),
-    rules=RULES,
+    rules=lambda _suite: RULES,
     suite_of_flags=suite_of_flags,
     suite_of_training=_suite_of_training,
     as_simulated=_as_simulated,

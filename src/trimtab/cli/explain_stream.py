@@ -289,7 +289,7 @@ def _plain_compact(told: CompactExplanation, names: Sequence[str]) -> dict[str, 
 STREAM_EXPLAINER = Explainer(
     wing="stream",
     choosing=("job", "seed"),
-    rules=RULES,
+    rules=lambda _suite: RULES,
     suite_of_flags=_suite_of_flags,
     suite_of_training=_suite_of_training,
     as_simulated=_as_simulated,

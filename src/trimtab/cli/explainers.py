@@ -42,8 +42,8 @@ class Explainer:
     wing: str
     choosing: tuple[str, ...]
     """Flags that choose among the episodes of a run; the others are refused."""
-    rules: tuple[str, ...]
-    """Who else is asked."""
+    rules: Callable[[Any], tuple[str, ...]]
+    """Who else is asked on the grounds of a suite."""
     suite_of_flags: Callable[[EpisodeFlags], Any]
     """A suite of the one episode that `trimtab simulate` plays with these flags."""
     suite_of_training: Callable[[Mapping[str, Any]], Any]
