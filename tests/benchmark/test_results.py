@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -83,3 +85,12 @@ def results_of(root: Path) -> list[Path]:
 
 def test_arguments_with_spaces_can_be_typed_again() -> None:
     assert command_of("a", ["--policy", "my run"]) == "make bench-a ARGS=\"--policy 'my run'\""
+
+
+@pytest.mark.parametrize("name", ["gpu_gp", "stream_inference"])
+def test_benchmarks_that_choose_their_threads_can_be_imported(name: str) -> None:
+    """They begin anew with one thread, and that must not play the benchmark for whoever imports them."""
+    code = f"import benchmarks.{name}, sys; sys.exit(7)"
+    usual = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=usual, check=False, timeout=60)
+    assert done.returncode == 7
