@@ -242,7 +242,7 @@ def alarms_of(series: Numbers) -> tuple[int, int]:
     """Alarms, and intervals that were watched; after an alarm what is usual is learned anew.
 
     >>> alarms_of(np.concatenate([np.ones(150), np.full(100, 0.5), np.ones(10)]))
-    (1, 54)
+    (1, 60)
     """
     watch, alarms, steps = DriftWatch(), 0, 0
     for reward in series:
