@@ -52,7 +52,7 @@ train-decima-compact: $(VENV)/.dev-ready  ## Train compact schedulers like those
 
 train-decima-gpu: $(VENV)/.dev-ready  ## Train networks like the shipped ones (one GPU, 16 cores; half an hour each).
 	for preset in decima-tpch-batch decima-tpch-stream decima-multi; do \
-		$(BIN)/trimtab train dag --preset $$preset --out runs/$$preset || exit 1; done
+		$(BIN)/trimtab train dag --preset $$preset --out runs/$$preset $(ARGS) || exit 1; done
 
 train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two cores; lessons stay in runs/sure-lessons).
 	$(BIN)/trimtab train stream --preset sure --out runs/sure $(ARGS)

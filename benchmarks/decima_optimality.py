@@ -10,6 +10,7 @@ random choices and of untrained networks say how much of the way was left to lea
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -83,6 +84,17 @@ def optimum_ms(instance: Instance) -> int:
     return optimal_total_jct_ms(*instance)
 
 
+def over_optimum(total_ms: NDArray[np.int64], optimum: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Ratios to the optimum; one below 1 says that the search has missed it, and ends the benchmark.
+
+    >>> over_optimum(np.array([3, 4]), np.array([2, 4])).tolist()
+    [1.5, 1.0]
+    """
+    if (below := np.flatnonzero(total_ms < optimum)).size:
+        sys.exit(f"error: instance {below[0]} was played below its optimum; the search is wrong")
+    return total_ms / optimum
+
+
 def main() -> None:
     started = time.perf_counter()
     ours = networks("decima-tpch-batch")["decima-tpch-batch"]
@@ -93,10 +105,13 @@ def main() -> None:
     rivals |= compacts("compact-tpch")
     rivals |= tuned_rules(BatchSuite(), names=("capped-srpt", "weighted-fair"))
     ratios = {
-        name: total_jct_ms(policy, instances) / optimum
+        name: over_optimum(total_jct_ms(policy, instances), optimum)
         for name, policy in ({"learned": ours} | rivals).items()
     }
-    blind = [total_jct_ms(untrained(ours.design, seed), instances) / optimum for seed in range(UNTRAINED)]
+    blind = [
+        over_optimum(total_jct_ms(untrained(ours.design, seed), instances), optimum)
+        for seed in range(UNTRAINED)
+    ]
     learned_ratio = mean_interval(ratios["learned"], seed=0)
     rows = [
         Row(

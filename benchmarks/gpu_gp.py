@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 # One thread of linear algebra, chosen before numpy is loaded: a live controller has one core.
-if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+if __name__ == "__main__" and os.environ.get("OPENBLAS_NUM_THREADS") != "1":
     os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
     os.execv(sys.executable, [sys.executable, "-m", "benchmarks.gpu_gp", *sys.argv[1:]])
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from trimtab.core.run_folder import machine_facts
 
@@ -52,21 +54,41 @@ def shared_data() -> Path:
     return folder
 
 
+def command_of(target: str, arguments: Sequence[str]) -> str:
+    """What to type to get the same again: a trial must not pass for the whole.
+
+    >>> command_of("pod-drift", []), command_of("pod-drift", ["--services", "4"])
+    ('make bench-pod-drift', 'make bench-pod-drift ARGS="--services 4"')
+    """
+    told = f' ARGS="{shlex.join(arguments)}"' if arguments else ""
+    return f"make bench-{target}{told}"
+
+
+def write_result(topic: str, content: dict[str, Any]) -> Path:
+    """Write `benchmarks/results/<topic>.json`, whole or not at all."""
+    path = ROOT / "benchmarks" / "results" / f"{topic}.json"
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.replace(path)
+    return path
+
+
 def finish(topic: str, rows: Sequence[Row], *, target: str = "") -> None:
     """Print the rows, write `benchmarks/results/<topic>.json`, exit non-zero when a bar is missed.
 
     `target` is what `make bench-` runs where that is not the topic.
     """
+    if not rows:
+        sys.exit(f"error: {topic} has measured nothing; its result is left as it was")
     facts = machine_facts()
     content = {
-        "command": f"make bench-{target or topic}",
+        "command": command_of(target or topic, sys.argv[1:]),
         "commit": facts.get("git_commit"),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": facts,
         "rows": [asdict(row) for row in rows],
     }
-    path = ROOT / "benchmarks" / "results" / f"{topic}.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path = write_result(topic, content)
     width = max(len(row.name) for row in rows)
     for row in rows:
         interval = f" [{row.low:.4g}, {row.high:.4g}]" if row.low is not None else ""

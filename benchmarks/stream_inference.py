@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 
 # One thread of linear algebra, chosen before numpy is loaded: a live controller has one core.
-if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+if __name__ == "__main__" and os.environ.get("OPENBLAS_NUM_THREADS") != "1":
     os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
     os.execv(sys.executable, [sys.executable, "-m", "benchmarks.stream_inference", *sys.argv[1:]])
 

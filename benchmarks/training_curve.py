@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results import ROOT
+from benchmarks.results import ROOT, write_result
 
 
 def curve(run: Path, begun_minutes: float) -> list[dict[str, Any]]:
@@ -53,9 +53,7 @@ def main() -> None:
         "machine": machine,
         "rows": rows,
     }
-    path = ROOT / "benchmarks" / "results" / f"{name}.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
-    print(f"written to {path.relative_to(ROOT)}")
+    print(f"written to {write_result(name, content).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.claims import PAGE, load, page, rows_of
+import pytest
+from benchmarks.claims import PAGE, load, page, rounded, rows_of
 from benchmarks.papers import SECTIONS
 
 
@@ -21,3 +22,8 @@ def test_every_claim_finds_its_rows() -> None:
         and not any(row["name"].startswith(begins) for row in rows_of(claim, result))
     ]
     assert not lost
+
+
+@pytest.mark.parametrize("value", [0.9996, 0.99984, 1.0003, 1.00004, 0.999999])
+def test_a_number_beside_1_is_told_on_its_side_of_it(value: float) -> None:
+    assert (float(rounded(value)) < 1) == (value < 1) and float(rounded(value)) != 1

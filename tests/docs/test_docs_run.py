@@ -25,7 +25,14 @@ from trimtab.cli.main import main
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for path in [CHECKOUT / "README.md"] if path.exists()]
 DOCUMENTS += sorted((CHECKOUT / "docs").glob("**/*.md"))
-MODULES = [module.name for module in pkgutil.walk_packages(trimtab.__path__, "trimtab.")]
+MODULES = [
+    *(module.name for module in pkgutil.walk_packages(trimtab.__path__, "trimtab.")),
+    *(
+        f"benchmarks.{one.stem}"
+        for one in sorted((CHECKOUT / "benchmarks").glob("*.py"))
+        if ">>>" in one.read_text()
+    ),
+]
 # The script of the interpreter that runs the tests, whatever PATH says.
 SCRIPTS = Path(sys.executable).parent
 
