@@ -34,7 +34,7 @@ format: $(VENV)/.dev-ready  ## Rewrite the sources the way `make check` wants th
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-coverage: $(VENV)/.dev-ready  ## Run the compiled code as plain Python and hold 95 % of lines and branches.
+coverage: $(VENV)/.dev-ready  ## Run the compiled code of the core, learning and DAG jobs as plain Python and hold 95 % of lines and branches.
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95 \
 		-m "not slow and not spark and not browser and not streams and not pods" $(ARGS)
 
