@@ -122,7 +122,7 @@ def _series_of(answer: Any, source: str) -> list[Points]:
         raise HistoryError(f"{source}: a result of type {kind}, not matrix; ask query_range, not query")
     try:
         found = [_points(row) for row in data["result"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise HistoryError(f"{source}: a damaged answer ({problem!r}); {WAY_OUT}") from None
     for points in found:
         _refuse_other_clocks(source, points)
