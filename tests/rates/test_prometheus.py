@@ -238,3 +238,17 @@ def test_an_answer_that_is_nested_too_deeply(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_bytes(deep)
     with pytest.raises(HistoryError, match="not JSON"):
         import_prometheus(str(tmp_path / "deep.json"))
+
+
+@pytest.mark.parametrize("end_s", [float("inf"), 1e12])
+def test_a_span_of_too_many_steps_is_refused_before_anything_is_asked(end_s: float) -> None:
+    """An end that is endless was asked for without end."""
+    asked: list[str] = []
+
+    def answering(path: str) -> int:
+        asked.append(path)
+        return 503
+
+    with serving(answering) as address, pytest.raises(HistoryError, match="give a shorter span or a longer"):
+        import_prometheus(address, query="up", start_s=0, end_s=end_s, step_s=15)
+    assert not asked

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from trimtab.core.errors import HistoryError
-from trimtab.rates.counting import LATEST_S
+from trimtab.rates.counting import LATEST_S, LONGEST
 from trimtab.rates.reading import fetch_json, is_address, load_json
 from trimtab.rates.traces import Floats
 
@@ -93,6 +93,11 @@ def _asked(
     if start_s is None or end_s is None or step_s is None or not (start_s < end_s and step_s > 0):
         raise HistoryError(
             f"{address}: a query needs start_s before end_s (seconds since 1970) and step_s; give all three"
+        )
+    steps = (end_s - start_s) / step_s
+    if steps > LONGEST:
+        raise HistoryError(
+            f"{address}: {steps:,.0f} steps of {step_s:g} s; give a shorter span or a longer step_s"
         )
     base = address.partition("/api/v1")[0].rstrip("/") + "/api/v1/query_range"
     answers, begin = [], start_s
