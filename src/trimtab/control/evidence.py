@@ -89,7 +89,7 @@ class Needs(NamedTuple):
         array([[20.],
                [20.]])
         """
-        now = np.asarray(current, np.float64)
+        now = np.array(current, np.float64)
         kinds = len(settings.dimensions)
         if now.ndim != 2 or now.shape[1] != kinds:
             raise ActionError(
