@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.resources import files
 from io import BytesIO
 from itertools import pairwise
@@ -293,6 +294,38 @@ def test_markup_in_names_stays_text(browser: Browser, tmp_path: Path) -> None:
     assert opened.page.locator("img").count() == 0
     assert opened.page.title() == "Rules on made-up jobs"
     assert opened.complaints == []
+    opened.page.context.close()
+
+
+def test_names_without_a_place_to_fold_stay_on_the_page(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    long = [replace(episode(name, name=lambda job: "q" * 300), policy=name * 50) for name in ("fair", "fifo")]
+    write_sample(path, long)
+    opened = Opened(browser, path)
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.page.locator(".jobs button").first.click()
+    opened.settle()
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.page.context.close()
+
+
+def test_years_have_no_more_ticks_than_there_is_room_for(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    years = np.arange(5) * 365 * 86_400_000
+    section = CurvesSection("k", "Years", "", "time", "jobs", [Curve("fair", years, np.arange(5.0))])
+    write_report(
+        path,
+        title="Years",
+        table=ReportTable([ReportColumn("m", "Mean", "s")], [ReportRow("fair", [None])]),
+        sections=[section],
+        facts={},
+        notes=[],
+        command="",
+    )
+    opened = Opened(browser, path)
+    told = opened.page.locator(".chart text.tick").all_text_contents()
+    assert 3 <= len(told) <= 16
+    assert told[0] == "0" and all(tick.endswith(" d") for tick in told[1:])
     opened.page.context.close()
 
 

@@ -113,7 +113,17 @@ def test_a_saved_one_goes_on_where_it_was():
 
 def test_damage_is_refused():
     saved = online().saved()
-    for broken in ({**saved, "phase": "asleep"}, {**saved, "busy": []}, {"phase": "online"}):
+    for broken in (
+        {**saved, "phase": "asleep"},
+        {**saved, "busy": []},
+        {"phase": "online"},
+        {**saved, "thresholds": [NAN, NAN]},
+        {**saved, "busy": [NAN, 1]},
+        {**saved, "ticks": float("inf")},
+        {**saved, "episodes": [None]},
+        {**saved, "rewards": ["good"]},
+        {**saved, "rewards": [NAN]},
+    ):
         with pytest.raises(BundleError, match="damaged"):
             Bootstrap.restored(SETTINGS, broken)
     with pytest.raises(BundleError, match="online without thresholds"):

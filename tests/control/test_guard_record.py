@@ -228,3 +228,18 @@ def test_a_damaged_state_is_refused():
         state_from_arrays(settings, saved)
     with pytest.raises(BundleError, match="colour is unknown; begin afresh"):
         state_from_arrays(settings, {**fresh_state(settings, 2)._asdict(), "colour": np.zeros(2)})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("leash", np.nan), ("asked", np.inf), ("action", np.inf), ("suspended", np.nan), ("tick", 0.5)],
+)
+def test_a_state_with_a_number_that_is_none_is_refused(name, value):
+    """With a leash of NaN the guard let NaN replicas through."""
+    settings = plain_guard().settings
+    saved = fresh_state(settings, 2)._asdict()
+    damaged = np.full(saved[name].shape, value)
+    with pytest.raises(BundleError, match=f"{name} has a value that is no such number; begin afresh"):
+        state_from_arrays(settings, {**saved, name: damaged})
+    with pytest.raises(BundleError, match=f"{name} has a value that is no such number; begin afresh"):
+        state_from_arrays(settings, {**saved, name: np.full(saved[name].shape, "many")})

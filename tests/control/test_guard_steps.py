@@ -89,6 +89,16 @@ def test_without_fresh_data_nothing_changes_and_then_the_heuristic_acts():
     assert who(play) is Acting.HOLD
 
 
+def test_what_is_far_ahead_of_a_clock_that_was_set_back_is_not_fresh():
+    play = Play(plain_guard(), current=10)
+    assert play.tick(11, heuristic=12, proposal_age_s=-45, data_age_s=-45) == 11
+    assert play.tick(11, heuristic=12, proposal_age_s=-46) == 12
+    assert "the answer is 46 s ahead of the clock, 45 s is the limit" in play.said()
+    assert play.tick(20, heuristic=15, data_age_s=-3600) == 12
+    assert who(play) is Acting.HOLD
+    assert "the data is 3600 s ahead of the clock, stale for 1 ticks now" in play.said()
+
+
 def test_a_heuristic_that_is_no_number_leaves_all_as_it_is():
     play = Play(plain_guard("shadow"), current=10)
     assert play.tick(20, heuristic=np.nan) == 10

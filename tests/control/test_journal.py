@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,6 +116,7 @@ def test_a_guarded_decision_becomes_a_line(path):
         (lambda good: {**good, "action": {"replicas": 10**400}}, "int too large to convert to float"),
         ('{"version": 1, "time": ' + "1" * 5000 + "}", "a number has too many digits"),
         (lambda good: {**good, "observation": [0.6, None]}, "the digest does not fit"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_broken_line_is_refused_with_file_and_line_or_left_out(path, line, complaint):
@@ -209,3 +211,18 @@ def test_files_that_cannot_be_opened_are_named(tmp_path):
         Journal(tmp_path / "nowhere" / "journal.jsonl")
     with pytest.raises(HistoryError, match="cannot read the journal"):
         list(read_journal(tmp_path / "nowhere.jsonl"))
+
+
+def test_a_name_that_is_no_text_is_written_and_read_again(path):
+    with Journal(path) as journal:
+        journal.write(decision("caf\udce9"))
+    assert [one.environment for one in read_journal(path)] == ["caf\udce9"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file that is always full")
+def test_a_full_disk_is_one_line():
+    journal = Journal("/dev/full")
+    with pytest.raises(HistoryError, match="/dev/full: cannot write the journal: No space left"):
+        journal.write(decision())
+    with pytest.raises(HistoryError, match="No space left on device; its last lines may be lost"):
+        journal.close()

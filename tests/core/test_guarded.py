@@ -108,6 +108,18 @@ def test_a_failing_policy_is_replaced_and_used_again():
         assert policy.fallbacks == {"failed": 2}
 
 
+def test_a_policy_that_would_end_the_program_is_replaced_and_used_again():
+    def decide(snapshot: int) -> int:
+        if snapshot == 1:
+            raise SystemExit(3)
+        return -snapshot
+
+    with guarded(decide) as policy:
+        assert policy.decide(1) == 101
+        assert policy.last_reason == "failed: SystemExit(3)"
+        assert policy.decide(2) == -2
+
+
 def test_a_forbidden_answer_is_refused_with_the_reason_of_the_check():
     checked: list[tuple[int, int]] = []
 

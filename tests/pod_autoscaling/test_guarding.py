@@ -194,6 +194,35 @@ def test_a_policy_that_raises_has_given_no_answer():
     }
 
 
+class Meddling(Always):
+    """Works in place on what it is shown, and leaves nothing of it."""
+
+    def decide(self, snapshot):
+        for seen in (snapshot.size, *snapshot.samples, *snapshot.pods):
+            seen[:] = 0
+        return super().decide(snapshot)
+
+
+def test_a_policy_that_works_in_place_does_not_blind_the_guard():
+    told = []
+    for policy in (Always((1, 0.1, 64)), Meddling((1, 0.1, 64))):
+        decider = GuardedPolicy(policy, make_policy(RULE), record={"observe_ticks": 0}).begin(SERVICE)
+        decider.decide(snapshot_of(SERVICE))
+        assert decider.last is not None
+        told.append(decider.last.explain(0))
+    assert told[0] == told[1]
+    assert "needs: replicas 1 → 4: present traffic needs the capacity" in told[1]
+
+
+@pytest.mark.parametrize("surprise", ["much", np.zeros((3, 3)), None])
+def test_a_surprise_that_is_none_lets_the_rule_act(surprise):
+    policy = Always((1, 0.1, 64))
+    policy.surprise = surprise
+    decider = GuardedPolicy(policy, make_policy(RULE), record={"observe_ticks": 0}).begin(SERVICE)
+    decider.decide(snapshot_of(SERVICE))
+    assert decider.last is not None and decider.last.reasons[0, Step.CHOOSE] == Reason.SURPRISED
+
+
 def test_what_the_rule_raises_is_raised():
     decider = GuardedPolicy(Always((1, 0.1, 64)), Raising()).begin(SERVICE)
     decider.decide(snapshot_of(SERVICE))

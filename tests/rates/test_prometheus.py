@@ -136,6 +136,8 @@ def test_gaps_and_values_that_are_none(tmp_path: Path) -> None:
         (answer(series([1, -2])), "has the rate -2"),
         (answer({"metric": {}, "values": [[1, "x"]]}), "a damaged answer"),
         (answer({"metric": {}}), "a damaged answer"),
+        (answer({"metric": [1], "values": [[1, "2"]]}), "a damaged answer"),
+        (answer({"metric": {}, "values": [[10**400, "2"]]}), "a damaged answer"),
         (answer(series([1, 2], pod="a"), series([1, 2], first_s=TEN + 25, pod="b")), "not 60 s apart"),
     ],
 )
@@ -221,3 +223,32 @@ def test_servers_that_do_not_help() -> None:
         import_prometheus(address + query)
     with pytest.raises(HistoryError, match="no answer"):
         import_prometheus(address + query, timeout_s=2)
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_wait_that_is_none_or_endless(timeout_s: float) -> None:
+    with pytest.raises(HistoryError, match=r"timeout_s = .*; give more than 0 s, a day at most"):
+        import_prometheus("http://127.0.0.1:1/api/v1/query_range?query=up", timeout_s=timeout_s)
+
+
+def test_an_answer_that_is_nested_too_deeply(tmp_path: Path) -> None:
+    deep = b"[" * 100_000
+    with serving(lambda path: deep) as address, pytest.raises(HistoryError, match="the answer is not JSON"):
+        import_prometheus(address + "/api/v1/query_range?query=up")
+    (tmp_path / "deep.json").write_bytes(deep)
+    with pytest.raises(HistoryError, match="not JSON"):
+        import_prometheus(str(tmp_path / "deep.json"))
+
+
+@pytest.mark.parametrize("end_s", [float("inf"), 1e12])
+def test_a_span_of_too_many_steps_is_refused_before_anything_is_asked(end_s: float) -> None:
+    """An end that is endless was asked for without end."""
+    asked: list[str] = []
+
+    def answering(path: str) -> int:
+        asked.append(path)
+        return 503
+
+    with serving(answering) as address, pytest.raises(HistoryError, match="give a shorter span or a longer"):
+        import_prometheus(address, query="up", start_s=0, end_s=end_s, step_s=15)
+    assert not asked

@@ -219,13 +219,22 @@ class Bootstrap:
         one = cls(settings)
         try:
             one.phase = Phase(saved["phase"])
-            one.thresholds = None if saved["thresholds"] is None else Thresholds(*saved["thresholds"])
+            told = saved["thresholds"]
+            one.thresholds = None if told is None else Thresholds(*map(_finite, told))
             one._ticks, one._waiting = int(saved["ticks"]), int(saved["waiting"])
-            one._busy_sum, one._busy_ticks = float(saved["busy"][0]), int(saved["busy"][1])
-            one._episodes.extend(saved["episodes"])
-            one._rewards.extend(saved["rewards"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+            one._busy_sum, one._busy_ticks = _finite(saved["busy"][0]), int(saved["busy"][1])
+            one._episodes.extend(map(_finite, saved["episodes"]))
+            one._rewards.extend(map(_finite, saved["rewards"]))
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise BundleError(f"state of a bootstrap is damaged ({error!r}); begin afresh") from None
         if one.phase is not Phase.OBSERVE and one.thresholds is None:
             raise BundleError(f"state of a bootstrap is {one.phase} without thresholds; begin afresh")
         return one
+
+
+def _finite(value: Any) -> float:
+    """A number; beside one that is none, as a threshold, every policy would be good enough."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no such number")
+    return number

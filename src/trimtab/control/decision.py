@@ -116,14 +116,18 @@ def _plain(sentence: str) -> Because:
     return because
 
 
+def _aged(age_s: float) -> str:
+    return f"{-age_s:.6g} s ahead of the clock" if age_s < 0 else f"{age_s:.6g} s old"
+
+
 def _expired(moment: Moment, environment: int) -> str:
     limit = moment.settings.freshness.stale_windows * moment.settings.interval_s
-    return f"the answer is {moment.evidence.proposal_age_s[environment]:.6g} s old, {limit:g} s is the limit"
+    return f"the answer is {_aged(moment.evidence.proposal_age_s[environment])}, {limit:g} s is the limit"
 
 
 def _stale(moment: Moment, environment: int) -> str:
     age, ticks = moment.evidence.data_age_s[environment], moment.state.stale_ticks[environment]
-    return f"the data is {age:.6g} s old, stale for {ticks} ticks now"
+    return f"the data is {_aged(age)}, stale for {ticks} ticks now"
 
 
 def _held(moment: Moment, environment: int) -> str:

@@ -21,7 +21,7 @@ class Evidence(NamedTuple):
     """What the system shows of the tick that has just ended, one entry per environment.
 
     NaN says "not known": unknown ages and surprises count as too high, unknown latencies and requests as
-    no evidence at all.
+    no evidence at all. An age far below zero, after a clock was set back, counts as too high as well.
 
     >>> Evidence.of(2, latency_ratio=[0.8, 1.3], bad=[0, 9], total=4500).total
     array([4500., 4500.])
@@ -89,7 +89,7 @@ class Needs(NamedTuple):
         array([[20.],
                [20.]])
         """
-        now = np.asarray(current, np.float64)
+        now = np.array(current, np.float64)
         kinds = len(settings.dimensions)
         if now.ndim != 2 or now.shape[1] != kinds:
             raise ActionError(

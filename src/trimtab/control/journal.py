@@ -129,11 +129,12 @@ class Journal:
         self._before: dict[str, str] = {}
         try:
             torn = _is_torn(self.path)
-            self._file: IO[str] = self.path.open("a", encoding="utf-8", newline="\n")
+            # A name may hold bytes that are no text: JSON has a way to write them, and reads them back.
+            self._file: IO[str] = self.path.open(
+                "a", encoding="utf-8", errors="backslashreplace", newline="\n"
+            )
         except OSError as error:
-            raise HistoryError(
-                f"{path}: cannot write the journal: {error.strerror}; choose another file"
-            ) from None
+            raise self._refusal(error, "choose another file") from None
         if torn:
             # A crash tore the last line: it stays, alone in its line, and readers name it.
             self._file.write("\n")
@@ -144,12 +145,22 @@ class Journal:
         if decision.after is None:
             content["after"] = self._before.get(decision.environment, "")
         self._before[decision.environment] = decision.time
-        self._file.write(json.dumps(_plain(content), ensure_ascii=False, allow_nan=False) + "\n")
-        self._file.flush()
+        line = json.dumps(_plain(content), ensure_ascii=False, allow_nan=False) + "\n"
+        try:
+            self._file.write(line)
+            self._file.flush()
+        except OSError as error:
+            raise self._refusal(error, "make room for it") from None
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._refusal(error, "its last lines may be lost") from None
+
+    def _refusal(self, error: OSError, way_out: str) -> HistoryError:
+        return HistoryError(f"{self.path}: cannot write the journal: {error.strerror}; {way_out}")
 
     def __enter__(self) -> Journal:
         return self
@@ -208,6 +219,8 @@ def _decision(line: str) -> Decision:
         raise _Broken(f"not JSON ({error.msg} at column {error.colno})") from None
     except ValueError:
         raise _Broken("a number has too many digits") from None
+    except RecursionError:
+        raise _Broken("nested too deeply") from None
     if not isinstance(content, dict):
         raise _Broken("not an object")
     if content.pop("version", None) != VERSION:

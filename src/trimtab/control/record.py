@@ -59,7 +59,8 @@ def judge(settings: GuardSettings, state: GuardState, evidence: Evidence) -> tup
             f"evidence for {len(evidence.total)} environments, not {len(state.tick)} as the guard began; "
             "mend the call"
         )
-    fresh = evidence.data_age_s <= settings.freshness.stale_windows * settings.interval_s
+    # What is far ahead of the clock was told before the clock went back: nobody knows how old it is.
+    fresh = np.abs(evidence.data_age_s) <= settings.freshness.stale_windows * settings.interval_s
     state = state._replace(stale_ticks=np.where(fresh, 0, state.stale_ticks + 1))
     known = fresh & (evidence.total > 0) & np.isfinite(evidence.total) & (evidence.bad >= 0)
     share = np.full(len(known), np.nan)

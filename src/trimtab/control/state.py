@@ -83,7 +83,7 @@ def fresh_state(settings: GuardSettings, environments: int, ids: Sequence[int] |
 
 
 def state_from_arrays(settings: GuardSettings, arrays: Mapping[str, NDArray[Any]]) -> GuardState:
-    """A saved state; refused where it is not one of a guard with these settings.
+    """A saved state; refused where it is not one of a guard with these settings, or has lost numbers.
 
     >>> from trimtab.control.guard_settings import Dimension
     >>> settings = GuardSettings(dimensions=(Dimension(name="replicas", most=20),))
@@ -104,6 +104,18 @@ def state_from_arrays(settings: GuardSettings, arrays: Mapping[str, NDArray[Any]
             raise BundleError(
                 f"guard state: {name} has shape {np.shape(arrays[name])}, not {like.shape}; begin afresh"
             )
-    return GuardState(
-        **{name: np.asarray(arrays[name], like.dtype) for name, like in model._asdict().items()}
-    )
+    return GuardState(**{name: _numbers(name, arrays[name], like) for name, like in model._asdict().items()})
+
+
+def _numbers(name: str, saved: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
+    """As the state has them. A leash that is no number, say, would make every action one that is none."""
+    try:
+        numbers = np.asarray(saved, np.float64)
+        whole = like.dtype.kind == "f" or bool((numbers == np.floor(numbers)).all())
+    except (TypeError, ValueError, OverflowError):
+        numbers, whole = np.array(np.inf), False
+    # Only what was decided may be unknown: before the first decision.
+    known = np.isfinite(numbers) | (np.isnan(numbers) & (name in ("action", "would")))
+    if not (whole and known.all()):
+        raise BundleError(f"guard state: {name} has a value that is no such number; begin afresh")
+    return np.asarray(saved, like.dtype)

@@ -147,7 +147,7 @@ def validate(tools: Instruments, frame: Frame, proposal: Any, evidence: Evidence
         codes[:] = Reason.NO_ANSWER if proposal is None else Reason.WRONG_SHAPE
         return frame.heuristic, codes
     limit = tools.settings.freshness.stale_windows * tools.settings.interval_s
-    codes[~(evidence.proposal_age_s <= limit)] = Reason.EXPIRED
+    codes[~(np.abs(evidence.proposal_age_s) <= limit)] = Reason.EXPIRED
     codes[(answer < 0).any(axis=1)] = Reason.NEGATIVE
     codes[~np.isfinite(answer).all(axis=1)] = Reason.NOT_FINITE
     usable = codes == 0

@@ -63,7 +63,7 @@ class GuardedPolicy(Generic[Snapshot, Action]):
         self._deadline_s = deadline_ms / 1000.0
         self._check = check
         self._questions: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[tuple[int, Any, Exception | None]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
         self._asked = self._answered = 0
         self._thread: threading.Thread | None = None
 
@@ -87,7 +87,8 @@ class GuardedPolicy(Generic[Snapshot, Action]):
         except queue.Empty:
             return f"late: no answer within {self._deadline_s * 1000:g} ms", None
         if problem is not None:
-            return f"failed: {problem}", None
+            told = problem if isinstance(problem, Exception) else repr(problem)
+            return f"failed: {told}", None
         if self._check is not None:
             try:
                 self._check(snapshot, action)
@@ -106,7 +107,8 @@ class GuardedPolicy(Generic[Snapshot, Action]):
             number, snapshot = question
             try:
                 self._answers.put((number, self._policy.decide(snapshot), None))
-            except Exception as problem:
+            # One that calls sys.exit, too: it would end this thread, and nobody would ever be asked again.
+            except BaseException as problem:
                 self._answers.put((number, None, problem))
 
     def close(self) -> None:

@@ -215,14 +215,25 @@ class GuardedDecider:
             self._guard = guard_of(self._services, snapshot.interval_s, **self._settings)
             self._state = self._guard.begin(len(snapshot.now_s))
         heuristic = nearest_allowed(self._services, self._heuristic.decide(snapshot))
+        # Looked at before the policy is asked: one that works in place must not blind the guard.
+        evidence, needs = evidence_of(snapshot), needs_of(snapshot, self._guard.settings)
         proposal, raised = self._proposal(snapshot)
-        # Rules know no training, and nothing surprises them.
-        evidence = evidence_of(snapshot, getattr(self._policy, "surprise", 0.0))
-        needs = needs_of(snapshot, self._guard.settings)
+        evidence = evidence._replace(surprise=self._surprise(len(evidence.surprise)))
         self._state, guarded = self._guard.step(self._state, proposal, heuristic, evidence, needs)
         self.last = _Failed(**vars(guarded), raised=raised) if raised else guarded
         self.acted.append(Acted(guarded.acting, guarded.reasons, raised))
         return guarded.action
+
+    def _surprise(self, services: int) -> Floats:
+        """What the policy says of it, unknown where that makes no sense.
+
+        Rules know no training, and nothing surprises them.
+        """
+        try:
+            told = np.asarray(getattr(self._policy, "surprise", 0.0), np.float64)
+            return np.broadcast_to(told, (services,)).copy()
+        except Exception:
+            return np.full(services, np.nan)
 
     def _proposal(self, snapshot: Snapshot) -> tuple[Floats | None, str]:
         try:

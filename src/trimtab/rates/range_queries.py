@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from trimtab.core.errors import HistoryError
-from trimtab.rates.counting import LATEST_S
+from trimtab.rates.counting import LATEST_S, LONGEST
 from trimtab.rates.reading import fetch_json, is_address, load_json
 from trimtab.rates.traces import Floats
 
@@ -94,6 +94,11 @@ def _asked(
         raise HistoryError(
             f"{address}: a query needs start_s before end_s (seconds since 1970) and step_s; give all three"
         )
+    steps = (end_s - start_s) / step_s
+    if steps > LONGEST:
+        raise HistoryError(
+            f"{address}: {steps:,.0f} steps of {step_s:g} s; give a shorter span or a longer step_s"
+        )
     base = address.partition("/api/v1")[0].rstrip("/") + "/api/v1/query_range"
     answers, begin = [], start_s
     while begin <= end_s:
@@ -122,7 +127,7 @@ def _series_of(answer: Any, source: str) -> list[Points]:
         raise HistoryError(f"{source}: a result of type {kind}, not matrix; ask query_range, not query")
     try:
         found = [_points(row) for row in data["result"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise HistoryError(f"{source}: a damaged answer ({problem!r}); {WAY_OUT}") from None
     for points in found:
         _refuse_other_clocks(source, points)

@@ -35,6 +35,7 @@ PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 """By the first two bytes of the file, whatever it is called."""
 NOT_UNPACKED = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+LONGEST_WAIT_S = 86_400
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -136,13 +137,15 @@ def is_address(source: str) -> bool:
 
 def fetch_json(address: str, *, timeout_s: float, way_out: str) -> Any:
     """Ask a server; HTTPError where it refuses, one line where it does not answer or not with JSON."""
+    if not 0 < timeout_s <= LONGEST_WAIT_S:
+        raise HistoryError(f"{address}: timeout_s = {timeout_s}; give more than 0 s, a day at most")
     try:
         with build_opener(ProxyHandler({})).open(address, timeout=timeout_s) as answer:
             return json.load(answer)
     except HTTPError as refusal:
         refusal.close()
         raise
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise HistoryError(f"{address}: the answer is not JSON ({problem}); {way_out}") from None
     except (URLError, OSError, http.client.HTTPException) as problem:
         reason = getattr(problem, "reason", None) or problem
@@ -154,5 +157,5 @@ def load_json(path: Path, *, way_out: str) -> Any:
     with open_maybe_packed(path) as file:
         try:
             return json.loads(file.read())
-        except (*DAMAGE, ValueError) as problem:
+        except (*DAMAGE, ValueError, RecursionError) as problem:
             raise HistoryError(f"{path}: not JSON ({problem}); {way_out}") from None

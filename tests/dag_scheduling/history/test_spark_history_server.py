@@ -239,7 +239,9 @@ def test_one_application_can_be_chosen_and_the_limit_is_told(server: FakeServer)
         ({"/api/v1/applications": [{"a": 1}]}, "not Spark's applications"),
         ({"/api/v1/applications": []}, "no application on this server"),
         (recorded_tables() | {f"{APPLICATION}/jobs": [{"jobId": "x"}]}, "tables are not Spark's"),
+        (recorded_tables() | {f"{APPLICATION}/stages": [{"stageId": 1e999, "status": ""}]}, "not Spark's"),
         (recorded_tables() | {f"{APPLICATION}/jobs": b"garbage"}, "not JSON"),
+        (recorded_tables() | {f"{APPLICATION}/jobs": b"[" * 100_000}, "not JSON"),
         (recorded_tables() | {f"{APPLICATION}/jobs": []}, "no finished query"),
         # Without them stage 1 would be missing, or the query fall apart into its jobs.
         (recorded_tables() | {f"{APPLICATION}/stages/1/0/taskList": 500}, "1/0/taskList.*refused with 500"),
@@ -278,3 +280,11 @@ def test_a_dead_server_is_refused_in_one_line() -> None:
         import_spark_server(fake.url, timeout_s=2)
     with pytest.raises(HistoryError, match="not an address"):
         import_spark_server("localhost:18080")
+
+
+def test_an_address_or_a_wait_that_is_none_is_refused_in_one_line() -> None:
+    with pytest.raises(HistoryError, match=r"not an address \(Invalid IPv6 URL\)"):
+        import_spark_server("http://[::1")
+    for timeout_s in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(HistoryError, match=r"timeout_s = .*; give more than 0 s, a day at most"):
+            import_spark_server("http://127.0.0.1:1", timeout_s=timeout_s)

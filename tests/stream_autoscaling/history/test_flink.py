@@ -395,6 +395,22 @@ def _endless(answer: dict[str, Any]) -> None:
     answer["vertices"][1]["metrics"]["read-records"] = float("inf")
 
 
+def _endless_limit(answer: dict[str, Any]) -> None:
+    answer["vertices"][1]["maxParallelism"] = float("inf")
+
+
+def _endless_parallelism(answer: dict[str, Any]) -> None:
+    answer["vertices"][1]["parallelism"] = float("inf")
+
+
+def _too_long_a_count(answer: dict[str, Any]) -> None:
+    answer["vertices"][1]["metrics"]["read-records"] = 10**400
+
+
+def _too_long_a_time(answer: dict[str, Any]) -> None:
+    answer["now"] = 10**400
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -403,6 +419,10 @@ def _endless(answer: dict[str, Any]) -> None:
         (_no_vertices, "the job has no vertices"),
         (_no_subtasks, "a damaged answer about a job .*; remove it"),
         (_endless, "a damaged answer about a job .*; remove it"),
+        (_endless_limit, "not Flink's answer about a job .*; save"),
+        (_endless_parallelism, "a damaged answer about a job .*; remove it"),
+        (_too_long_a_count, "a damaged answer about a job .*; remove it"),
+        (_too_long_a_time, "an answer about a job tells no time"),
     ],
 )
 def test_damaged_answers_about_a_job(spoil: Any, said: str, tmp_path: Path) -> None:
@@ -419,7 +439,16 @@ def test_damaged_answers_about_a_job(spoil: Any, said: str, tmp_path: Path) -> N
         ({"counts": {}, "latest": [1]}, "about checkpoints"),
         ({"counts": {}, "latest": {"completed": {"state_size": None}}}, "about checkpoints"),
         ({"state_size": 1, "tasks": {"v2": None}}, "about checkpoints"),
+        ({"counts": {}, "latest": {"completed": {"id": float("inf")}}}, "about checkpoints"),
+        ({"state_size": 1, "tasks": {"v2": {"state_size": 10**400}}}, "about checkpoints"),
         ({"schedulerStates": [5], "terminalState": "COMPLETED"}, "about restarts"),
+        (
+            {
+                "schedulerStates": [{"state": "Restarting", "durationInMillis": 10**400}],
+                "terminalState": "COMPLETED",
+            },
+            "about restarts",
+        ),
     ],
 )
 def test_damaged_answers_beside_those_about_a_job(answer: Any, said: str, tmp_path: Path) -> None:
@@ -435,6 +464,10 @@ def test_folders_and_files_of_another_kind(tmp_path: Path) -> None:
     (tmp_path / "number.json").write_text("3")
     with pytest.raises(HistoryError, match="no answer of /jobs/<id>"):
         import_flink(str(tmp_path))
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    with pytest.raises(HistoryError, match="line 1 is not JSON"):
+        import_flink(str(tmp_path))
+    (tmp_path / "deep.jsonl").unlink()
     (tmp_path / "page.json").write_text("<html>")
     with pytest.raises(HistoryError, match="not JSON"):
         import_flink(str(tmp_path))

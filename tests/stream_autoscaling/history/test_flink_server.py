@@ -80,3 +80,45 @@ def test_a_checkpoint_that_is_not_given() -> None:
         job, report = import_flink(address, samples=2, sleep=manager.sleep)
     assert job.vertices[2].state_mb == 30
     assert report.dropped["details of a checkpoint, which the server would not give (500)"] == 1
+
+
+@pytest.mark.parametrize(
+    ("completed", "state_mb"), [({"state_size": 5_000_000}, 5.0), ({"id": "9", "state_size": 1}, 30.0)]
+)
+def test_a_checkpoint_without_a_plain_number(completed: dict, state_mb: float) -> None:
+    manager = FakeJobManager({"a1": "RUNNING"})
+
+    def answering(path: str) -> Any:
+        told = {"counts": {}, "latest": {"completed": completed}}
+        return told if path.endswith("checkpoints") else manager(path)
+
+    with serving(answering) as address:
+        job, _ = import_flink(address, samples=2, sleep=manager.sleep)
+    assert job.vertices[2].state_mb == state_mb
+
+
+def test_a_checkpoint_that_is_none() -> None:
+    manager = FakeJobManager({"a1": "RUNNING"})
+
+    def answering(path: str) -> Any:
+        return {"counts": {}, "latest": {"completed": "x"}} if "checkpoints" in path else manager(path)
+
+    with serving(answering) as address, pytest.raises(HistoryError, match="a damaged answer about checkp"):
+        import_flink(address, samples=2, sleep=manager.sleep)
+
+
+def test_a_number_in_place_of_the_id_of_a_job() -> None:
+    overview = {"jobs": [{"jid": 7, "name": "seven", "state": "RUNNING"}]}
+
+    def answering(path: str) -> Any:
+        return overview if path == "/jobs/overview" else 404
+
+    with serving(answering) as address, pytest.raises(HistoryError, match="jobs/7: refused with 404"):
+        import_flink(address)
+
+
+@pytest.mark.parametrize("every_s", [0.0, float("nan"), float("inf")])
+def test_samples_need_some_time_between_them(every_s: float) -> None:
+    manager = FakeJobManager({"a1": "RUNNING"})
+    with serving(manager) as address, pytest.raises(HistoryError, match="at least two are needed, some time"):
+        import_flink(address, every_s=every_s, sleep=manager.sleep)

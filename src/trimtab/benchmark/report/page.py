@@ -33,7 +33,8 @@ SCRIPTS = ("basics.js", "table.js", "curves.js", "gantt_view.js", "gantt_input.j
 def write_page(path: Path, report: Report) -> None:
     """Write the page; an interrupted write leaves no half page behind."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(page(report), encoding="utf-8")
+    # A path in the command may hold bytes that are no text; the page has question marks for them.
+    partial.write_text(page(report), encoding="utf-8", errors="replace")
     partial.replace(path)
 
 
@@ -176,7 +177,7 @@ def _gantt_data(section: GanttSection) -> dict[str, object]:
 
 def script_json(data: object) -> str:
     """JSON that cannot end the script element it stands in."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

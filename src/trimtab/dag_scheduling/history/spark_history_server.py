@@ -33,6 +33,7 @@ from trimtab.dag_scheduling.workload import Workload
 __all__ = ["import_spark_server"]
 
 API = "/api/v1"
+LONGEST_WAIT_S = 86_400
 WAY_OUT = "give the address of a Spark history server, like http://localhost:18080"
 
 
@@ -49,6 +50,8 @@ def import_spark_server(
     """Every finished query of the newest `limit` applications, or of one `application`."""
     if limit < 1:
         raise HistoryError(f"limit = {limit}: ask for at least one application")
+    if not 0 < timeout_s <= LONGEST_WAIT_S:
+        raise HistoryError(f"{url}: timeout_s = {timeout_s}; give more than 0 s, a day at most")
     report = ImportReport(url)
     server = _Server(_base(url), build_opener(ProxyHandler({})), timeout_s)
     attempts = _attempts(server, application=application, limit=limit, report=report)
@@ -107,7 +110,7 @@ class _Server:
             raise
         except OSError as problem:
             raise self._dead(path, problem) from None
-        except (ValueError, http.client.HTTPException) as problem:
+        except (ValueError, RecursionError, http.client.HTTPException) as problem:
             raise HistoryError(f"{self.base}{path}: the answer is not JSON ({problem}); {WAY_OUT}") from None
 
     def _open(self, path: str) -> Any:
@@ -130,7 +133,10 @@ def _base(url: str) -> str:
     >>> _base("http://localhost:18080/history/app-1/jobs/")
     'http://localhost:18080/api/v1'
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as problem:
+        raise HistoryError(f"{url}: not an address ({problem}); {WAY_OUT}") from None
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise HistoryError(f"{url}: not an address; {WAY_OUT}")
     path = parts.path.split(API)[0].split("/history/")[0].rstrip("/")
@@ -222,7 +228,7 @@ def _from_tables(server: _Server, attempt: _Attempt, *, report: ImportReport, wh
         )
     except HTTPError as refusal:
         raise HistoryError(f"{refusal.url}: {_said(refusal)}; ask again when the server is well") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise HistoryError(
             f"{label}: the tables are not Spark's ({type(problem).__name__}: {problem}); {WAY_OUT}"
         ) from None

@@ -183,7 +183,7 @@ def _state_mb(plan: Plan, answers: Answers, source: str, report: ImportReport) -
     """State by vertex, or a refusal of answers that are damaged."""
     try:
         return _told_state_mb(plan, answers, report)
-    except (AttributeError, TypeError, ValueError) as problem:
+    except (AttributeError, TypeError, ValueError, OverflowError) as problem:
         raise HistoryError(
             f"{source}: a damaged answer about checkpoints ({problem}); save it again, or remove it"
         ) from None
@@ -222,7 +222,7 @@ def _newest(checkpoints: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 def _measure_restarts(answers: Answers, source: str, report: ImportReport) -> None:
     try:
         durations = restart_s(answers.rescales, answers.details)
-    except (AttributeError, TypeError, ValueError) as problem:
+    except (AttributeError, TypeError, ValueError, OverflowError) as problem:
         raise HistoryError(
             f"{source}: a damaged answer about restarts ({problem}); save it again, or remove it"
         ) from None

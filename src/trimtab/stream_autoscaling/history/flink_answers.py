@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +71,7 @@ def read_folder(path: Path, *, job: str | None, keep_going: bool, report: Import
         raise HistoryError(f"{path}: no answer of /jobs/<id> about {wanted}; {WAY_OUT}")
     try:
         answers.details.sort(key=lambda answer: float(answer.get("now", 0)))
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, OverflowError) as problem:
         raise HistoryError(f"{path}: an answer about a job tells no time ({problem}); remove it") from None
     return answers
 
@@ -96,7 +97,7 @@ def _saved(path: Path, *, keep_going: bool, report: ImportReport) -> Iterator[An
 def _parsed(line: bytes, file: Path, number: int) -> Any:
     try:
         return json.loads(line)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise HistoryError(f"{file}: line {number} is not JSON ({problem}); {WAY_OUT}") from None
 
 
@@ -111,7 +112,7 @@ def ask(
     report: ImportReport,
 ) -> Answers:
     """Watch a running job for a while."""
-    if samples < 2 or every_s <= 0:
+    if samples < 2 or not 0 < every_s < math.inf:
         raise HistoryError(
             f"{address}: {samples} samples every {every_s:g} s; at least two are needed, some time apart"
         )
@@ -145,7 +146,7 @@ def ask(
 
 def _running_job(overview: Any, address: str) -> str:
     try:
-        running = {row["jid"]: row["name"] for row in overview["jobs"] if row["state"] == "RUNNING"}
+        running = {str(row["jid"]): row["name"] for row in overview["jobs"] if row["state"] == "RUNNING"}
     except (KeyError, TypeError):
         raise HistoryError(f"{address}: not a JobManager of Flink; {WAY_OUT}") from None
     if len(running) == 1:
@@ -160,9 +161,9 @@ def _ask_checkpoint(answers: Answers, get: Callable[[str], Any], job: str, repor
     """State by vertex, if there is a completed checkpoint."""
     latest = answers.checkpoints[-1].get("latest") if answers.checkpoints else None
     completed = latest.get("completed") if isinstance(latest, Mapping) else None
-    if not completed:
+    if not isinstance(completed, Mapping) or "id" not in completed:
         return
     try:
-        answers.sort_in(get(f"/jobs/{job}/checkpoints/details/{completed['id']}"))
+        answers.sort_in(get(f"/jobs/{job}/checkpoints/details/{quote(str(completed['id']))}"))
     except HTTPError as refusal:
         report.drop(f"details of a checkpoint, which the server would not give ({refusal.code})")

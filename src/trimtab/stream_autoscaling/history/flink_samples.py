@@ -86,7 +86,7 @@ def plan_of(details: Mapping[str, Any], source: str) -> Plan:
             most_parallelism=np.array([_most(vertices[identity]) for identity in order]),
             slot_groups=_groups([vertices[identity].get("slotSharingGroupId") for identity in order]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise HistoryError(
             f"{source}: not Flink's answer about a job ({problem!r}); save /jobs/<id>"
         ) from None
@@ -206,7 +206,7 @@ def _sample(answer: Mapping[str, Any], plan: Plan, source: str, report: ImportRe
         if (parallelism < 1).any() or not np.isfinite(counters[:3]).all():
             raise ValueError("parallelism or counts of records that are none")
         return Sample(run, float(answer["now"]), parallelism, counters)
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise HistoryError(f"{source}: a damaged answer about a job ({problem!r}); remove it") from None
 
 
