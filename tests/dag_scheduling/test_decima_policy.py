@@ -79,6 +79,7 @@ def test_the_bundle_holds_the_actor_alone_and_says_what_it_is():
             "limit_head": True,
             "paper": False,
             "ready": False,
+            "sizes": False,
             "largest_score": 0.0,
         },
         "most_executors": 10,
