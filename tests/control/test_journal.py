@@ -215,8 +215,8 @@ def test_files_that_cannot_be_opened_are_named(tmp_path):
 
 def test_a_name_that_is_no_text_is_written_and_read_again(path):
     with Journal(path) as journal:
-        journal.write(decision("caf\udce9"))
-    assert [one.environment for one in read_journal(path)] == ["caf\udce9"]
+        journal.write(decision("web\udce9"))
+    assert [one.environment for one in read_journal(path)] == ["web\udce9"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file that is always full")
