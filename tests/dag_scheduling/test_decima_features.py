@@ -16,6 +16,7 @@ from trimtab.dag_scheduling.decima.features import (
     facts_of,
     paper_features,
     rich_features,
+    too_large,
 )
 from trimtab.networks.graph_encoder import Grid
 
@@ -98,7 +99,7 @@ def sized() -> tuple[Facts, Grid]:
 def test_what_executors_of_two_sizes_are_wanted_for():
     """Beyond half the memory there are 20 s of work of the first job, and none beyond all of it."""
     facts, _ = sized()
-    plain, told = rich_features(facts, np), rich_features(facts, np, sizes=True)
+    plain, told = rich_features(facts, np), rich_features(facts, np, sizes=too_large(facts, np))
     for before, after in zip(plain, told, strict=True):
         np.testing.assert_array_equal(after[..., : before.shape[-1]], before)
     stages, jobs, cluster = (
@@ -114,7 +115,7 @@ def test_what_executors_of_two_sizes_are_wanted_for():
 def test_what_sets_a_class_apart():
     """Memory to spare, memory, free share; then the part of all work, and of the job's, that needs more."""
     facts, rows = sized()
-    told = class_features(facts, rows, np, sizes=True)[0]
+    told = class_features(facts, rows, np, sizes=too_large(facts, np))[0]
     np.testing.assert_allclose(
         told[0, 0], [[0.1, 0.5, 0, 20 / 35.1, 20 / 30.1], [0.6, 1, 0.25, 0, 0]], rtol=1e-5
     )

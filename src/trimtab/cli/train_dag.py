@@ -123,12 +123,10 @@ def _compare_command(course: CourseSettings, folder: Path, *, sweep: bool) -> st
     jobs, cluster = course.workload, course.cluster
     stream = jobs.arrivals == "poisson"
     if cluster.classes:
-        suite, rivals = (
-            "dag/multi-resource-stream" if stream else "dag/multi-resource",
-            RIVALS_ON_SEVERAL_SIZES,
-        )
+        suite = "dag/multi-resource-stream" if stream else "dag/multi-resource"
     else:
-        suite, rivals = "dag/stream" if stream else "dag/batch", RIVALS
+        suite = "dag/stream" if stream else "dag/batch"
+    rivals = RIVALS_ON_SEVERAL_SIZES if cluster.classes else RIVALS
     words = ["trimtab", "compare", suite, "--policies", f"{rivals},{folder}"]
     if jobs.name != "tpch":
         words += ["--workload", jobs.name]

@@ -22,6 +22,7 @@ from trimtab.core.import_report import ImportReport
 
 __all__ = [
     "BrokenLines",
+    "check_wait",
     "fetch_json",
     "find_file",
     "is_address",
@@ -135,10 +136,15 @@ def is_address(source: str) -> bool:
         raise HistoryError(f"{source}: neither a path nor an address ({problem}); mend it") from None
 
 
-def fetch_json(address: str, *, timeout_s: float, way_out: str) -> Any:
-    """Ask a server; HTTPError where it refuses, one line where it does not answer or not with JSON."""
+def check_wait(address: str, timeout_s: float) -> None:
+    """Refuse to wait for no time, or for ever."""
     if not 0 < timeout_s <= LONGEST_WAIT_S:
         raise HistoryError(f"{address}: timeout_s = {timeout_s}; give more than 0 s, a day at most")
+
+
+def fetch_json(address: str, *, timeout_s: float, way_out: str) -> Any:
+    """Ask a server; HTTPError where it refuses, one line where it does not answer or not with JSON."""
+    check_wait(address, timeout_s)
     try:
         with build_opener(ProxyHandler({})).open(address, timeout=timeout_s) as answer:
             return json.load(answer)

@@ -21,8 +21,9 @@ from trimtab.networks.layers import Array
 
 __all__ = ["CLASS_FEATURES", "CLUSTER_FEATURES", "JOB_FEATURES", "LIMIT_FEATURES", "READY_FEATURE"]
 __all__ += ["SIZE_FEATURES", "STAGE_FEATURES"]
-__all__ += ["Facts", "Features"]
+__all__ += ["Facts", "Features", "TooLarge"]
 __all__ += ["children_of", "class_features", "facts_of", "limit_features", "paper_features", "rich_features"]
+__all__ += ["too_large"]
 
 STAGE_FEATURES = (
     "tasks left",
@@ -125,6 +126,14 @@ class Features(NamedTuple):
     cluster: Array  # [envs, n]
 
 
+class TooLarge(NamedTuple):
+    """Work left, in seconds, that needs more memory than an executor of each class has."""
+
+    by_job: Array  # [envs, jobs, classes]
+    in_all: Array  # [envs, classes]
+    everything: Array  # [envs, 1]: all work left, to see it beside
+
+
 def facts_of(view: View, classes: int, xp: Any, rows: Grid | Packed | None = None) -> Facts:
     """Undo the compact storage of a view; numpy is faster with the `rows` of a single one."""
     rows = rows or Grid(children_of(view, xp), xp)
@@ -205,7 +214,7 @@ def _logs(parts: Sequence[tuple[Array, float]], xp: Any) -> list[Array]:
 
 
 def rich_features(
-    facts: Facts, xp: Any, *, paths: bool = True, ready: bool = False, sizes: bool = False
+    facts: Facts, xp: Any, *, paths: bool = True, ready: bool = False, sizes: TooLarge | None = None
 ) -> Features:
     """Ours; `paths` off hides everything that needs the graph, `ready` adds when parents will be done.
 
@@ -219,10 +228,10 @@ def rich_features(
         _job_features(facts, job_path_s, xp),
         _cluster_features(facts, xp),
     )
-    if not sizes:
+    if sizes is None:
         return features
     return Features._make(
-        xp.concatenate(both, axis=-1) for both in zip(features, _size_features(facts, xp), strict=True)
+        xp.concatenate(both, axis=-1) for both in zip(features, _size_features(facts, sizes, xp), strict=True)
     )
 
 
@@ -231,34 +240,33 @@ def _by_job(of_cluster: Array, f: Facts, xp: Any) -> Array:
     return xp.broadcast_to(of_cluster[:, None], (*f.present.shape, of_cluster.shape[-1]))
 
 
-def _too_large_s(f: Facts, xp: Any) -> tuple[Array, Array]:
-    """Work left that needs more memory than each class has: [envs, jobs, classes], and of all jobs."""
-    too_large = f.memory[..., None] > f.rows.spread(_by_job(f.class_memory, f, xp))
-    by_job = f.rows.total(f.work_s[..., None] * too_large) * f.present[..., None]
-    return by_job, by_job.sum(1)
+def too_large(f: Facts, xp: Any) -> TooLarge:
+    """For which executors the work left is too large."""
+    needs_more = f.memory[..., None] > f.rows.spread(_by_job(f.class_memory, f, xp))
+    by_job = f.rows.total(f.work_s[..., None] * needs_more) * f.present[..., None]
+    return TooLarge(by_job, by_job.sum(1), (f.job_work_s * f.present).sum(-1)[:, None])
 
 
-def _size_features(f: Facts, xp: Any) -> Features:
+def _size_features(f: Facts, sizes: TooLarge, xp: Any) -> Features:
     """What sets stages, jobs and clusters apart where executors differ in memory.
 
     Of stages in the order of SIZE_FEATURES; of jobs the work left that is too large for each class; of the
     cluster the same of all jobs, and the free executors of each class.
     """
     size = f.executor_count[:, None]
-    by_job, in_all = _too_large_s(f, xp)
-    everything = (f.job_work_s * f.present).sum(-1)[:, None]
-    memory, free, beyond, whole = (
+    beyond = sizes.in_all / size
+    memory, free, left_behind, whole = (
         f.rows.spread(_by_job(kind, f, xp))
-        for kind in (f.class_memory, f.free, in_all / size, everything / size)
+        for kind in (f.class_memory, f.free, beyond, sizes.everything / size)
     )
     too_small = (f.memory[..., None] > memory).astype(xp.float32)
     # What a class too small for a stage leaves behind needs as much memory; the largest of them leaves least.
-    as_large = xp.where(too_small > 0, beyond, whole).min(-1)
+    as_large = xp.where(too_small > 0, left_behind, whole).min(-1)
     fitting, contended = _logs([((free * (1 - too_small)).sum(-1), 3), (as_large, 4)], xp)
     return Features(
         side_by_side([fitting, too_small.mean(-1), contended], xp),
-        xp.log(1 + by_job) / 5,
-        xp.concatenate([xp.log(1 + in_all / size) / 4, f.free / size], axis=-1),
+        xp.log(1 + sizes.by_job) / 5,
+        xp.concatenate([xp.log(1 + beyond) / 4, f.free / size], axis=-1),
     )
 
 
@@ -355,7 +363,7 @@ def _cluster_features(f: Facts, xp: Any) -> Array:
     return side_by_side([jobs, free_share, free_count, size, work, gap, f.may_idle, hidden, load], xp)
 
 
-def class_features(f: Facts, few: Grid | Packed, xp: Any, *, sizes: bool = False) -> Array:
+def class_features(f: Facts, few: Grid | Packed, xp: Any, *, sizes: TooLarge | None = None) -> Array:
     """What sets the classes apart for each stage of `few`: [..., classes, n], as in CLASS_FEATURES.
 
     With `sizes` also which part of the work left needs more memory: of all jobs, and of the stage's own.
@@ -363,11 +371,9 @@ def class_features(f: Facts, few: Grid | Packed, xp: Any, *, sizes: bool = False
     memory = few.spread(_by_job(f.class_memory, f, xp))
     share = few.spread(_by_job(f.free / f.executor_count[:, None], f, xp))
     parts = [memory - few.picked(f.memory)[..., None], memory, share]
-    if sizes:
-        by_job, in_all = _too_large_s(f, xp)
-        everything = (f.job_work_s * f.present).sum(-1)[:, None]
-        parts.append(few.spread(_by_job(in_all / (everything + 0.1), f, xp)))
-        parts.append(few.spread(by_job / (f.job_work_s[..., None] + 0.1)))
+    if sizes is not None:
+        parts.append(few.spread(_by_job(sizes.in_all / (sizes.everything + 0.1), f, xp)))
+        parts.append(few.spread(sizes.by_job / (f.job_work_s[..., None] + 0.1)))
     return xp.stack(xp.broadcast_arrays(*parts), axis=-1)
 
 

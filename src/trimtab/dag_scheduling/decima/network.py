@@ -27,11 +27,13 @@ from trimtab.dag_scheduling.decima.features import (
     STAGE_FEATURES,
     Facts,
     Features,
+    TooLarge,
     class_features,
     facts_of,
     limit_features,
     paper_features,
     rich_features,
+    too_large,
 )
 from trimtab.dag_scheduling.decima.view import DEMAND, MOST_CLASSES, View
 from trimtab.networks.graph_encoder import Grid, new_encoder
@@ -191,10 +193,11 @@ def stage_scores(
     """Score every (job, stage, class) and idling; numpy is faster with the packed `rows` of a single view."""
     actor = parameters["actor"]
     facts = facts_of(view, design.classes, xp, rows)
+    sizes = too_large(facts, xp) if design.sizes else None
     if design.paper:
         features = paper_features(facts, xp)
     else:
-        features = rich_features(facts, xp, paths=design.graph, ready=design.ready, sizes=design.sizes)
+        features = rich_features(facts, xp, paths=design.graph, ready=design.ready, sizes=sizes)
     known = features.stages
     if design.graph:
         embeddings = facts.rows.encode(actor["encoder"], known)
@@ -211,7 +214,7 @@ def stage_scores(
     few = facts.rows.among(facts.choice.any(-1))
     own = dense(actor["stage_known"], few.picked(known))
     context = own + few.spread(dense(actor["stage_context"], around))
-    scores = few.placed(_choice_scores(actor, context, facts, few, design, xp), MASKED)
+    scores = few.placed(_choice_scores(actor, context, facts, sizes, few, xp), MASKED)
     envs = len(view.cluster)
     if design.paper:
         idle = xp.full((envs, 1), MASKED, xp.float32)
@@ -260,13 +263,12 @@ def pooled(
 
 
 def _choice_scores(
-    actor: Parameters, context: Array, facts: Facts, few: Grid | Packed, design: Design, xp: Any
+    actor: Parameters, context: Array, facts: Facts, sizes: TooLarge | None, few: Grid | Packed, xp: Any
 ) -> Array:
     """Scores by (job, stage, class); with one class there is nothing to tell apart."""
     context = context[..., None, :]
-    if design.classes > 1:
-        told = class_features(facts, few, xp, sizes=design.sizes)
-        context = context + dense(actor["class"], told)
+    if "class" in actor:
+        context = context + dense(actor["class"], class_features(facts, few, xp, sizes=sizes))
     return mlp(actor["score"], leaky(context, xp), xp)[..., 0]
 
 

@@ -141,13 +141,13 @@ class DecimaTask:
     def _checked(self, start: Bundle) -> Any:
         """The parameters of a bundle, if they fit the network to be trained, or one that is told more."""
         policy = DecimaPolicy(start)
-        had, told = policy.design, {"ready": self.design.ready, "sizes": self.design.sizes}
-        if had.paper or any(getattr(had, name) and not told[name] for name in told):
-            told = {}  # a network unlearns nothing
-        refuse_other_network(start.name, replace(had, **told), self.design)
-        return (
-            {"actor": told_more(policy.parameters["actor"], had, self.design)} if told else policy.parameters
-        )
+        had = told = policy.design
+        if not had.paper:
+            told = replace(had, ready=had.ready or self.design.ready, sizes=had.sizes or self.design.sizes)
+        refuse_other_network(start.name, told, self.design)
+        if told == had:
+            return policy.parameters
+        return {"actor": told_more(policy.parameters["actor"], had, told)}
 
     @property
     def lanes(self) -> Sequence[RolloutEnvironment]:

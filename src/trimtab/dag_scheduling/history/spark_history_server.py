@@ -29,11 +29,11 @@ from trimtab.dag_scheduling.history.spark_log_files import find_application_logs
 from trimtab.dag_scheduling.history.spark_records import Application
 from trimtab.dag_scheduling.history.spark_rest_records import Table, application_from_rest
 from trimtab.dag_scheduling.workload import Workload
+from trimtab.rates.reading import check_wait
 
 __all__ = ["import_spark_server"]
 
 API = "/api/v1"
-LONGEST_WAIT_S = 86_400
 WAY_OUT = "give the address of a Spark history server, like http://localhost:18080"
 
 
@@ -50,8 +50,7 @@ def import_spark_server(
     """Every finished query of the newest `limit` applications, or of one `application`."""
     if limit < 1:
         raise HistoryError(f"limit = {limit}: ask for at least one application")
-    if not 0 < timeout_s <= LONGEST_WAIT_S:
-        raise HistoryError(f"{url}: timeout_s = {timeout_s}; give more than 0 s, a day at most")
+    check_wait(url, timeout_s)
     report = ImportReport(url)
     server = _Server(_base(url), build_opener(ProxyHandler({})), timeout_s)
     attempts = _attempts(server, application=application, limit=limit, report=report)
