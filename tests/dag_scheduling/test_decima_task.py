@@ -138,10 +138,11 @@ def test_training_may_start_from_a_bundle_of_the_same_design(task):
     assert flatten(started["critic"]).keys() == flatten(own["critic"]).keys()
 
 
+@pytest.mark.parametrize("sizes", [False, True])
 @pytest.mark.parametrize("kind", ["plain", "four classes", "no graph"])
-def test_a_network_that_is_told_more_decides_as_before(kind):
-    """Begun from one that was told less, when parents are done and what sizes are for weigh nothing yet."""
-    had = replace(SMALL, classes=4 if kind == "four classes" else 1, graph=kind != "no graph")
+def test_a_network_that_is_told_more_decides_as_before(kind, sizes):
+    """What it had not been told, before what it had or behind it, weighs nothing yet."""
+    had = replace(SMALL, classes=4 if kind == "four classes" else 1, graph=kind != "no graph", sizes=sizes)
     wanted = replace(had, ready=True, sizes=True)
     view = view_in(first_look("four sizes" if kind == "four classes" else "stream"))
     before = new_network(had, 3)
@@ -171,6 +172,18 @@ def test_training_may_start_from_a_bundle_that_is_told_less_but_not_more(task):
     told = make_bundle("told", started, more.design, most_executors=4, trained={}, scores={})
     with pytest.raises(SettingsError, match=r"told has another network \(ready = True, sizes = True\)"):
         DecimaTask(settings_of(TINY), start=told)
+
+
+def test_training_may_offer_more_limits_than_its_start_had(task):
+    """Limits are scored one by one, by the same numbers."""
+    had = make_bundle(
+        "few", new_network(task.design, 0), task.design, most_executors=4, trained={}, scores={}
+    )
+    more = NETWORK.model_copy(update={"limits": task.design.limits + 7})
+    started = DecimaTask(settings_of(TINY, network=more), start=had)
+    assert started.design.limits == task.design.limits + 7
+    actor = flatten({"actor": started.agent.init(jax.random.key(0))["actor"]})
+    assert all(np.array_equal(actor[name], had.tensors[name]) for name in had.tensors)
 
 
 def test_a_bundle_of_another_design_is_refused_in_one_line(task):

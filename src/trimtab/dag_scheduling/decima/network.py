@@ -153,33 +153,40 @@ def feature_names(design: Design) -> tuple[tuple[str, ...], ...]:
 
 def told_more(actor: Parameters, had: Design, wanted: Design) -> Parameters:
     """An actor that decides as before, with room for what `wanted` tells beyond `had`; it heeds none yet."""
-    before, after = feature_names(had), feature_names(wanted)
-    stage, job, cluster, _ = (len(names) for names in before)
-    more_stage, more_job, more_cluster, _ = (
-        len(new) - len(old) for old, new in zip(before, after, strict=True)
+    stage, job, cluster, _ = (
+        _places_of_new(old, new) for old, new in zip(feature_names(had), feature_names(wanted), strict=True)
     )
 
-    def grown(layer: Parameters, at: int, count: int) -> Parameters:
-        weights = np.insert(layer["weights"], [at] * count, 0.0, axis=0)
-        return {**layer, "weights": weights}
+    def grown(layer: Parameters, places: list[int]) -> Parameters:
+        return {**layer, "weights": np.insert(layer["weights"], places, 0.0, axis=0)}
 
-    def first_grown(layers: Parameters, at: int, count: int) -> Parameters:
-        return [grown(layers[0], at, count), *layers[1:]]
+    def first_grown(layers: Parameters, places: list[int]) -> Parameters:
+        return [grown(layers[0], places), *layers[1:]]
 
     actor = {
         **actor,
-        "summary": first_grown(actor["summary"], stage, more_stage),
-        "stage_known": grown(actor["stage_known"], stage, more_stage),
-        "job": first_grown(actor["job"], job, more_job),
-        "cluster": first_grown(actor["cluster"], 2 * had.hidden + cluster, more_cluster),
+        "summary": first_grown(actor["summary"], stage),
+        "stage_known": grown(actor["stage_known"], stage),
+        "job": first_grown(actor["job"], job),
+        "cluster": first_grown(actor["cluster"], [2 * had.hidden + place for place in cluster]),
     }
     if had.graph:
-        own = first_grown(actor["encoder"]["own"], stage, more_stage)
+        own = first_grown(actor["encoder"]["own"], stage)
         actor["encoder"] = {**actor["encoder"], "own": own}
     if had.classes > 1:
-        more = class_feature_count(wanted) - class_feature_count(had)
-        actor["class"] = grown(actor["class"], class_feature_count(had), more)
+        known = class_feature_count(had)
+        actor["class"] = grown(actor["class"], [known] * (class_feature_count(wanted) - known))
     return actor
+
+
+def _places_of_new(before: tuple[str, ...], after: tuple[str, ...]) -> list[int]:
+    """For every name that is new, how many of the old ones come before it.
+
+    >>> _places_of_new(("a", "c"), ("a", "b", "c", "d", "e"))
+    [1, 2, 2]
+    """
+    old = [name in before for name in after]
+    return [sum(old[:place]) for place, known in enumerate(old) if not known]
 
 
 def class_feature_count(design: Design) -> int:

@@ -143,7 +143,13 @@ class DecimaTask:
         policy = DecimaPolicy(start)
         had = told = policy.design
         if not had.paper:
-            told = replace(had, ready=had.ready or self.design.ready, sizes=had.sizes or self.design.sizes)
+            # Limits are scored one by one, so a network may be offered more of them, or fewer.
+            told = replace(
+                had,
+                ready=had.ready or self.design.ready,
+                sizes=had.sizes or self.design.sizes,
+                limits=self.design.limits if had.limits else 0,
+            )
         refuse_other_network(start.name, told, self.design)
         if told == had:
             return policy.parameters
