@@ -85,6 +85,12 @@ def test_the_page_holds_table_charts_notes_command_and_provenance(page: str) -> 
     assert re.search(r'id="comparison-caption">[^<]+[^.]\. Lower is better', page)
 
 
+def test_the_button_that_says_what_it_does_is_not_said_to_be_pressed(page: str) -> None:
+    """Its words change with the theme; beside them a state that never changes would often be wrong."""
+    (button,) = [has for tag, has in Elements(page).found if tag == "button" and has.get("id") == "theme"]
+    assert "aria-pressed" not in button
+
+
 def test_names_cannot_become_markup(tmp_path: Path) -> None:
     evil = [
         replace(episode(policy, name=lambda job: f"{EVIL} {job}"), policy=f"{policy} {EVIL}")
