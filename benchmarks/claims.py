@@ -42,14 +42,18 @@ def rows_of(claim: Claim, result: Result) -> list[Result]:
     return [row for start in claim.rows for row in result["rows"] if row["name"].startswith(start)]
 
 
-def rounded(value: float) -> str:
+def rounded(value: float | None) -> str:
     """Three digits, and one more around 1: there the third decides. What is not 1 never reads as if it were.
 
     >>> rounded(0.98123), rounded(1.00421), rounded(1.2345), rounded(5.0), rounded(1.0)
     ('0.981', '1.004', '1.23', '5', '1')
     >>> rounded(0.99957), rounded(0.99984), rounded(1.00007)
     ('0.9996', '0.9998', '1.0001')
+    >>> rounded(None)
+    'no number'
     """
+    if value is None:
+        return "no number"
     told = f"{value:.4g}" if 1 <= value < 1.1 else f"{value:.3g}"
     digits = 4
     while told == "1" and value != 1:

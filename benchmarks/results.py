@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -65,12 +66,21 @@ def command_of(target: str, arguments: Sequence[str]) -> str:
 
 
 def write_result(topic: str, content: dict[str, Any]) -> Path:
-    """Write `benchmarks/results/<topic>.json`, whole or not at all."""
+    """Write `benchmarks/results/<topic>.json`, whole or not at all; null where a value is no number."""
     path = ROOT / "benchmarks" / "results" / f"{topic}.json"
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.write_text(json.dumps(_finite(content), indent=1, allow_nan=False) + "\n")
     partial.replace(path)
     return path
+
+
+def _finite(content: Any) -> Any:
+    """JSON has neither NaN nor infinity."""
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def finish(topic: str, rows: Sequence[Row], *, target: str = "") -> None:

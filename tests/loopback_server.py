@@ -1,9 +1,11 @@
 """A server on loopback that gives prepared answers: a fake Prometheus or JobManager."""
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -38,4 +40,24 @@ def serving(answering: Answering) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+        thread.join()
+
+
+@contextmanager
+def trickling(piece: bytes, *, pieces: int = 200) -> Iterator[str]:
+    """The address of a server that promises 10,000 bytes and gives some, one piece every 50 ms."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def trickle() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n")
+                for _ in range(pieces):  # unless the other side gives up
+                    connection.sendall(piece)
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
         thread.join()

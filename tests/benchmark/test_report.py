@@ -21,6 +21,7 @@ from trimtab.core.errors import TrimtabError
 from trimtab.core.statistics import Estimate
 from trimtab.dag_scheduling.episode import Episode
 
+NAN = float("nan")
 EVIL = "<script>alert('&\"')</script>"
 
 
@@ -83,6 +84,12 @@ def test_the_page_holds_table_charts_notes_command_and_provenance(page: str) -> 
     assert {canvas["data-tasks"] for canvas in canvases} == {"304"}
     assert "{{" not in page
     assert re.search(r'id="comparison-caption">[^<]+[^.]\. Lower is better', page)
+
+
+def test_the_button_that_says_what_it_does_is_not_said_to_be_pressed(page: str) -> None:
+    """Its words change with the theme; beside them a state that never changes would often be wrong."""
+    (button,) = [has for tag, has in Elements(page).found if tag == "button" and has.get("id") == "theme"]
+    assert "aria-pressed" not in button
 
 
 def test_names_cannot_become_markup(tmp_path: Path) -> None:
@@ -263,6 +270,19 @@ def test_higher_can_be_better() -> None:
     columns = (ReportColumn("u", "Utilisation", "%", lower_is_better=False),)
     rows = (ReportRow("a", [Measured(0.5, 0.5, 0.5)]), ReportRow("b", [Measured(0.9, 0.9, 0.9)]))
     assert headline(ReportTable(columns, rows)).startswith("b has the highest utilisation: 90.0 %.")
+
+
+@pytest.mark.parametrize("lower_is_better", [True, False])
+def test_what_is_no_number_is_not_measured(lower_is_better: bool) -> None:
+    unknown = ReportRow("a", [Measured(NAN, NAN, NAN)], change=Measured(NAN, NAN, NAN))
+    known = [ReportRow(name, [Measured(value, value, value)]) for name, value in (("b", 2.0), ("c", 1.0))]
+    column = (ReportColumn("jct", "Mean completion time", "s", lower_is_better=lower_is_better),)
+    for rows in ([unknown, *known], [*known, unknown]):
+        shown = ReportTable(column, rows, reference="b")
+        best = shown.best(0)
+        assert best is not None and shown.rows[best].policy == ("c" if lower_is_better else "b")
+        assert "nan" not in table_html(shown, "abc") + headline(shown)
+    assert headline(table(unknown)) == "Nothing was measured."
 
 
 def test_an_estimate_fits_the_table() -> None:

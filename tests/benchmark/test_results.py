@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import results
+from benchmarks import claims, results
 from benchmarks.results import ROOT, Row, at_least, at_most, command_of, finish, near, within, write_result
 
 
@@ -41,6 +42,21 @@ def test_a_missed_bar_fails_the_command(folder: Path, row: Row, status: int) -> 
     assert ended.value.code == status
     kept = json.loads((folder / "mine.json").read_text())
     assert kept["command"] == "make bench-mine" and len(kept["rows"]) == 2
+
+
+def test_what_is_no_number_is_written_as_null_and_read_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = float("nan")
+    with pytest.raises(SystemExit) as ended:
+        finish("mine", [Row("a", nothing, "none", True, nothing, nothing), Row("b", math.inf, "none", True)])
+    assert ended.value.code == 0
+    text = (folder / "mine.json").read_text()
+    assert "NaN" not in text and "Infinity" not in text
+    monkeypatch.setattr(claims, "RESULTS", folder)
+    result = claims.load("mine")
+    assert result is not None
+    assert [claims.number(row) for row in result["rows"]] == ["a: **no number**", "b: **no number**"]
 
 
 def test_nothing_measured_leaves_the_old_result(folder: Path) -> None:

@@ -152,6 +152,7 @@ def test_a_run_folder_keeps_what_is_needed_to_play_it_again(
         (["--policy", "fifo", "--load", "0"], "load = 0"),
         (["--policy", "fifo", "--load", "0.5", "--mean-gap-s", "3"], "either mean_gap_s or load"),
         (["--policy", "fifo", "--jobs", "0"], "jobs = 0"),
+        (["--policy", "fifo", "--workload", "tiny:gang", "--jobs", "6"], "--jobs 6: tiny:gang has 5 jobs"),
         (["--policy", "fifo", "--arrivals", "trace"], "has no arrivals of its own"),
         (["--policy", "fifo", "--information", "all"], "all"),
         (["--policy", "fifo", "--executors", "3"], "--executors: gpu has no such flag"),

@@ -69,6 +69,10 @@ def test_pictures(run: Callable, tmp_path: Path, name: str) -> None:
         (["--policy", "fair", "--workload", "synthetic", "--load", "nan"], "load = NaN"),
         (["--policy", "fair", "--workload", "synthetic", "--load", "0"], "load = 0"),
         (["--policy", "fair", "--workload", "synthetic", "--jobs", "-1"], "jobs = -1"),
+        (
+            ["--policy", "fair", "--workload", "tiny:three-sizes", "--jobs", "4"],
+            "tiny:three-sizes has 3 jobs",
+        ),
         (["--policy", "fair", *TINY, "--seed", "-1"], "--seed -1"),
         (["--policy", "fair", *TINY, "--draw", "a.pdf"], "a.pdf: pictures are written as"),
         (["--policy", "fair", *TINY, "--draw", "no/a.png"], "the folder no does not exist"),

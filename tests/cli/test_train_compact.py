@@ -59,6 +59,19 @@ def test_a_compact_scheduler_is_trained_resumed_explained_and_compared(
     assert "\ncompact-tpch-stream " in listed and "\ndecima-tpch-batch " in listed
 
 
+def test_a_finished_run_whose_metrics_were_cut_is_not_told_to_go_on(
+    run: Callable, refused: Callable, tmp_path: Path
+) -> None:
+    (tmp_path / "small.toml").write_text(COMPACT)
+    run("train", "dag", "--preset", str(tmp_path / "small.toml"), "--out", "runs/mine")
+    metrics = Path("runs/mine/metrics.jsonl")
+    for kept, lost in (metrics.read_text().splitlines()[:1], 2), ([], 1):
+        metrics.write_text("".join(line + "\n" for line in kept))
+        said = refused("train", "dag", "--resume", "runs/mine")
+        assert f"no line of iteration {lost}, though the run came to 2; put it back as it was" in said
+        assert "--resume" not in said
+
+
 @pytest.mark.parametrize(
     ("wing", "words", "compact"),
     [

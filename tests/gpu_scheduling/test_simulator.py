@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from tests.gpu_scheduling.random_instances import RandomActions, instances, seeds
 
-from trimtab.core.errors import TrimtabError
+from trimtab.core.errors import ActionError, TrimtabError
 from trimtab.gpu_scheduling.cluster import Cluster, MachineGroup
 from trimtab.gpu_scheduling.policies import compose, make_policy
 from trimtab.gpu_scheduling.problem import HOLD, Action, Snapshot, preempt, start
@@ -42,6 +42,16 @@ class TakingTurns:
             if snapshot.now_ms - snapshot.started_ms[job] >= self.turn_ms
             else HOLD
         )
+
+
+def test_a_machine_named_twice_is_refused():
+    """The second naming finds no room, but a live cluster would refuse it too."""
+    simulator = Simulator(Cluster(machines=(MachineGroup(gpus=4, count=3),)))
+    gang = simulator.reset(make_workload([0], duration_ms=[1000], gpus=[8]), 0).pending[0]
+    with pytest.raises(ActionError, match="machine 0 does not exist or stands there twice"):
+        simulator.step(start(gang, np.array([0, 0, 1])))
+    assert simulator.snapshot.free_gpus.tolist() == [4, 4, 4]
+    assert simulator.step(start(gang, np.array([0, 1]))).terminated
 
 
 def two_jobs():

@@ -24,6 +24,7 @@ from tests.learning.toys import (
 from trimtab.core.bundle import load_tensors
 from trimtab.core.errors import SettingsError, TrimtabError
 from trimtab.core.run_folder import RunFolder
+from trimtab.learning.checkpoints import save_tree
 from trimtab.learning.lessons import Lessons
 from trimtab.learning.run_files import BEST, LAST, STATE, forget_metrics_after
 from trimtab.learning.runs import best_of_run
@@ -281,7 +282,13 @@ def test_a_best_checkpoint_that_is_still_to_be_done_again_is_not_packed(
     stopped = RunFolder.open(tmp_path / "run", clock=Ticking())
     iteration = best_of_run(stopped).iteration
     forget_metrics_after(stopped, iteration - 1)
-    with pytest.raises(TrimtabError, match=f"of iteration {iteration}, which is not among its metrics"):
+    told = f"of iteration {iteration}, which is not among its metrics; "
+    # A state beyond it is not done again: going on would not bring the line back.
+    with pytest.raises(TrimtabError, match=f"{told}put metrics.jsonl back as it was, or start a new run"):
+        best_of_run(stopped)
+    (tmp_path / "run" / STATE).unlink()
+    save_tree(tmp_path / "run" / STATE, {}, {"iteration": str(iteration - 1)})
+    with pytest.raises(TrimtabError, match=f"{told}let it train further with --resume"):
         best_of_run(stopped)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.loopback_server import serving
+from tests.loopback_server import serving, trickling
 
 from trimtab.core.errors import HistoryError
 from trimtab.rates.prometheus import import_prometheus
@@ -223,6 +223,23 @@ def test_servers_that_do_not_help() -> None:
         import_prometheus(address + query)
     with pytest.raises(HistoryError, match="no answer"):
         import_prometheus(address + query, timeout_s=2)
+
+
+def test_an_answer_that_trickles_is_given_up() -> None:
+    """No silence is as long as the time to wait, but the whole answer would take 500 s."""
+    with (
+        trickling(b" ") as address,
+        pytest.raises(HistoryError, match=r"no answer \(not whole after 0.3 s\)"),
+    ):
+        import_prometheus(f"{address}/api/v1/query_range?query=x", timeout_s=0.3)
+
+
+def test_an_answer_that_is_cut_is_not_taken_for_whole() -> None:
+    with (
+        trickling(b"12", pieces=1) as address,
+        pytest.raises(HistoryError, match=r"no answer \(IncompleteRead"),
+    ):
+        import_prometheus(f"{address}/api/v1/query_range?query=x")
 
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -169,9 +170,11 @@ def test_a_course_without_anything_to_look_at_is_refused(monkeypatch: pytest.Mon
     [
         ({"doubt": 0.5}, "doubt = 0.5 makes an agent try more"),
         ({"imitation_iterations": 2}, "without imitation"),
+        ({"tensorboard": True}, "needs the package tensorboardX"),
     ],
 )
-def test_what_does_not_go_with_lessons_is_refused_before_they_are_collected(training, told):
+def test_what_does_not_go_with_lessons_is_refused_before_they_are_collected(training, told, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
     settings = PRESETS.load("sure", {"training": training})
     assert settings.lessons
     with pytest.raises(SettingsError, match=told):

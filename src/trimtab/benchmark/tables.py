@@ -108,7 +108,7 @@ def report_table(comparison: Comparison, result: ScenarioResult) -> ReportTable:
     rows = [
         ReportRow(
             row.policy,
-            [_known(row.metrics[column.key]) for column in wing.report_columns],
+            [row.metrics[column.key] for column in wing.report_columns],
             verdict=_verdict(result, row),
             change=None
             if row.ratio is None
@@ -153,10 +153,6 @@ def _plain_result(result: ScenarioResult, episodes: bool) -> dict[str, Any]:
             ]
         rows.append(plain)
     return {"name": result.scenario.name, "load": result.scenario.load, "policies": rows}
-
-
-def _known(estimate: Estimate) -> Estimate | None:
-    return estimate if estimate.is_known else None
 
 
 def _plain_estimate(estimate: Estimate | None) -> dict[str, float] | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trimtab.stream_autoscaling.deployment import Deployment
     from trimtab.stream_autoscaling.workload.presets import TraceSettings
 
-__all__ = ["USUAL_EPISODE", "EpisodeFlags"]
+__all__ = ["USUAL_EPISODE", "EpisodeFlags", "jobs_of_trace"]
 
 OF_WING = {
     "dag": ("workload", "jobs", "executors", "arrivals", "load", "mean_gap_s"),
@@ -129,8 +129,8 @@ class EpisodeFlags:
         if arrivals is None:
             streams = self.load is not None or self.mean_gap_s is not None
             arrivals = "poisson" if streams else "trace" if isinstance(source, Workload) else "batch"
-        if jobs is None and arrivals == "trace" and isinstance(source, Workload):
-            jobs = source.job_count
+        if arrivals == "trace" and isinstance(source, Workload):
+            jobs = jobs_of_trace(jobs, name, source.job_count)
         flags = {
             "name": name,
             "jobs": jobs,
@@ -154,6 +154,18 @@ class EpisodeFlags:
 
         flags = {"name": self.trace, "load": self.load, "mean_rate": self.mean_rate, "days": self.days}
         return load_settings(TraceSettings, None, flags)
+
+
+def jobs_of_trace(asked: int | None, name: str, jobs: int) -> int:
+    """How many jobs of a trace are played: all where nothing is asked for, never fewer than asked for."""
+    from trimtab.core.errors import SettingsError
+
+    if asked is not None and asked > jobs:
+        raise SettingsError(
+            f"--jobs {asked}: {name} has {jobs} jobs; ask for {jobs} at most, or draw more from them with "
+            "--arrivals batch"
+        )
+    return jobs if asked is None else asked
 
 
 def _flag(field: str) -> str:

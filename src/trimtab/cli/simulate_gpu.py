@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.cli.episode import EpisodeFlags
+from trimtab.cli.episode import EpisodeFlags, jobs_of_trace
 from trimtab.cli.targets import check_new_folder
 from trimtab.cli.terminal import command_line, now, print_json, remark, say_if_compiling, table_of
 
@@ -126,8 +126,8 @@ def workload_of(flags: EpisodeFlags, cluster: Cluster) -> WorkloadSettings:
     if isinstance(source, Workload):
         if arrivals is None:
             arrivals = "poisson" if paced else "trace"
-        if jobs is None and arrivals == "trace":
-            jobs = source.job_count
+        if arrivals == "trace":
+            jobs = jobs_of_trace(jobs, name, source.job_count)
     if arrivals in (None, "poisson", "daily") and not paced:
         load = usual_load(_cluster_name(flags))
     asked = load_settings(

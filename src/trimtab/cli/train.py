@@ -355,11 +355,13 @@ def _keep_best(trainer: Trainer, folder: Path) -> None:
 def _finished(trainer: Trainer, asked: Any, folder: Path, *, quiet: bool) -> Path | None:
     """The bundle of a run that has nothing left to do."""
     from trimtab.core.run_folder import RunFolder
+    from trimtab.learning.run_files import metrics_until
     from trimtab.learning.runs import is_finished
 
     run = RunFolder.open(folder, clock=now)
     if not is_finished(run, asked.training):
         return None
+    metrics_until(run, asked.training.total_iterations)
     if not quiet:
         remark(
             f"{folder}: already finished ({asked.training.total_iterations} iterations); "

@@ -21,6 +21,7 @@ __all__ = [
     "STATE",
     "forget_metrics_after",
     "keep_best",
+    "metrics_until",
     "refuse_non_finite",
     "refuse_other_settings",
     "run_to_train",
@@ -97,7 +98,14 @@ def refuse_non_finite(run: RunFolder, metrics: Mapping[str, float], *, iteration
 
 
 def forget_metrics_after(run: RunFolder, iteration: int) -> None:
-    """Drop the lines of iterations that are to be done again; those of all before must be there.
+    """Drop the lines of iterations that are to be done again; those of all before must be there."""
+    lines = metrics_until(run, iteration)
+    if lines or (run.path / "metrics.jsonl").exists():
+        run.write_text("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def metrics_until(run: RunFolder, iteration: int) -> list[dict[str, Any]]:
+    """The lines of all iterations a run has come to, or a refusal where one was lost.
 
     What is known of the best policy, and how long all took, is told by these lines alone.
     """
@@ -108,8 +116,7 @@ def forget_metrics_after(run: RunFolder, iteration: int) -> None:
             f"{run.path / 'metrics.jsonl'}: no line of iteration {min(lost)}, though the run came to "
             f"{iteration}; put it back as it was, or start a new run"
         )
-    if lines or (run.path / "metrics.jsonl").exists():
-        run.write_text("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    return lines
 
 
 def _refuse_incomplete(run: RunFolder) -> None:

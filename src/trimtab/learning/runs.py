@@ -32,10 +32,15 @@ class BestOfRun:
 
 def is_finished(run: RunFolder, settings: TrainingSettings) -> bool:
     """Whether a run has no iteration left."""
+    return _came_to(run) == settings.total_iterations
+
+
+def _came_to(run: RunFolder) -> int | None:
+    """The iteration a run would go on from, if it can."""
     if not (run.path / STATE).is_file():
-        return False
+        return None
     _, notes = load_tensors(run.path / STATE)
-    return int(notes["iteration"]) == settings.total_iterations
+    return int(notes["iteration"])
 
 
 def best_of_run(run: RunFolder) -> BestOfRun:
@@ -47,9 +52,11 @@ def best_of_run(run: RunFolder) -> BestOfRun:
     iteration = int(notes["iteration"])
     measured = next((line for line in metrics if line["iteration"] == iteration), None)
     if measured is None:
+        again = iteration > (_came_to(run) or 0)
+        lost = "put metrics.jsonl back as it was, or start a new run"
         raise TrimtabError(
             f"{run.path}: its best checkpoint is of iteration {iteration}, which is not among its metrics; "
-            "let it train further with --resume"
+            f"{'let it train further with --resume' if again else lost}"
         )
     return BestOfRun(
         parameters=unflatten(tensors),

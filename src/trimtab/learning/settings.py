@@ -1,13 +1,14 @@
 """Everything a training run can be told, and what it then does at which iteration."""
 
 import math
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import Field, Settings, model_validator
 
-__all__ = ["BaselineName", "Schedule", "TrainingSettings", "check_lessons_from"]
+__all__ = ["BaselineName", "Schedule", "TrainingSettings", "board_module", "check_lessons_from"]
 
 BaselineName: TypeAlias = Literal[
     "critic",
@@ -255,6 +256,11 @@ class TrainingSettings(Settings):
                 f"doubt = {self.doubt:g} makes an agent try more, and with lessons none plays; set doubt = 1"
             )
 
+    def check_board(self) -> None:
+        """Refuse TensorBoard files without the package that writes them, before anything is done."""
+        if self.tensorboard:
+            board_module()
+
     def schedule(self, iteration: int) -> Schedule:
         """Say what iteration number `iteration` does; copying comes first and counts too."""
         imitating = iteration < self.imitation_iterations
@@ -298,6 +304,16 @@ class TrainingSettings(Settings):
         # Growing towards "no limit" passes through twice, three times ... the first mean.
         final = self.final_mean_episode_s or self.mean_episode_s / (1 - gone)
         return self.mean_episode_s + gone * (final - self.mean_episode_s)
+
+
+def board_module() -> Any:
+    """The package that writes TensorBoard files, which need not be there."""
+    try:
+        return import_module("tensorboardX")
+    except ImportError:
+        raise SettingsError(
+            "tensorboard = true needs the package tensorboardX; install it, or turn this off"
+        ) from None
 
 
 def check_lessons_from(folder: str, lessons: int) -> None:

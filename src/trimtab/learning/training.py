@@ -50,7 +50,7 @@ from trimtab.learning.run_files import (
     refuse_non_finite,
     run_to_train,
 )
-from trimtab.learning.settings import Schedule, TrainingSettings
+from trimtab.learning.settings import Schedule, TrainingSettings, board_module
 from trimtab.learning.weighing import ALTERNATIVES
 
 __all__ = ["Progress", "Result", "Task", "train"]
@@ -336,6 +336,7 @@ def _first_observation(task: Task, settings: TrainingSettings) -> Any:
 
 def _refuse(task: Task, settings: TrainingSettings, environments: int, observation: Any) -> None:
     """Find what cannot work before anything is written."""
+    settings.check_board()
     settings.check_batch(environments)
     if len({lane.rollouts for lane in task.lanes}) != 1:
         raise SettingsError("the lanes have different numbers of rollouts of one workload; make them equal")
@@ -356,20 +357,7 @@ def _refuse(task: Task, settings: TrainingSettings, environments: int, observati
         )
     if settings.doubt < 1 and task.agent.doubting is None:
         raise SettingsError("doubt needs an agent that can be made less sure of itself; set doubt = 1")
-    if settings.tensorboard:
-        _board_module()
-
-
-def _board_module() -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module("tensorboardX")
-    except ImportError:
-        raise SettingsError(
-            "tensorboard = true needs the package tensorboardX; install it, or turn this off"
-        ) from None
 
 
 def _tensorboard(path: Path) -> Any:
-    return _board_module().SummaryWriter(str(path / "tensorboard"))
+    return board_module().SummaryWriter(str(path / "tensorboard"))

@@ -344,6 +344,27 @@ def test_a_retry_is_a_job_of_its_own(tmp_path: Path) -> None:
         assert sum(report.dropped.values()) == 1
 
 
+@pytest.mark.parametrize(
+    ("waiting", "kept"),
+    [
+        ("w,ns,j,0,,,1,,Pending", ["b", "c"]),  # beside the first of three runs
+        ("w,ns,j,30,,,1,,Pending", ["b", "c"]),  # created while it ran
+        ("w,ns,j,0,,90,1,,Failed", ["b", "c"]),  # given up during the second
+        ("w,ns,j,0,,4,1,,Failed", ["a", "b", "c"]),  # before anything ran
+        ("w,ns,j,66,,,1,,Pending", ["a", "c"]),  # between two runs
+        ("w,ns,j,400,,,1,,Pending", ["a", "b", "c"]),  # after all of them
+    ],
+)
+def test_a_pod_that_never_started_spoils_one_run_at_most(
+    tmp_path: Path, waiting: str, kept: list[str]
+) -> None:
+    rows = ["a,ns,j,1,5,65,1,,", "b,ns,j,70,75,100,1,,", "c,ns,j,200,205,300,1,,"]
+    jobs, report = import_kubernetes_pods(pods(tmp_path, waiting, *rows))
+    lasted = {"a": 60_000, "b": 25_000, "c": 95_000}
+    assert jobs.duration_ms.tolist() == [lasted[name] for name in kept]
+    assert report.dropped == {"job with a pod that never started": 1}
+
+
 def test_a_worker_that_took_over_does_not_count_beside_the_other(tmp_path: Path) -> None:
     rows = ["a,ns,j,0,0,100,2,,", "b,ns,j,0,0,40,2,,Failed", "c,ns,j,41,45,100,2,,", "d,ns,j,0,0,0,2,,Failed"]
     jobs, report = import_kubernetes_pods(pods(tmp_path, *rows))

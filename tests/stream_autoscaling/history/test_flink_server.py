@@ -82,6 +82,35 @@ def test_a_checkpoint_that_is_not_given() -> None:
     assert report.dropped["details of a checkpoint, which the server would not give (500)"] == 1
 
 
+@pytest.mark.parametrize("missed", [{0}, {2}, {1, 2, 4}])
+def test_a_sample_that_is_not_given_costs_no_watch(missed: set[int]) -> None:
+    manager = FakeJobManager({"a1": "RUNNING"})
+
+    def answering(path: str) -> Any:
+        return 500 if path == "/jobs/a1" and len(manager.slept) in missed else manager(path)
+
+    with serving(answering) as address:
+        job, report = import_flink(address, samples=6, every_s=5.0, sleep=manager.sleep)
+    assert job.vertices[2].service_ms == pytest.approx(7)
+    assert report.dropped["sample, which the server would not give (500)"] == len(missed)
+    assert report.read["answers"] == 6 - len(missed)
+    assert report.read["pairs of samples"] == 5 - len(missed)
+
+
+@pytest.mark.parametrize(("samples", "code", "asked"), [(13, 503, 5), (2, 500, 2), (13, 404, 3)])
+def test_a_server_that_gives_no_more_samples_is_left(samples: int, code: int, asked: int) -> None:
+    """After the third refusal in a row, or the first that says the job is gone."""
+    manager = FakeJobManager({"a1": "RUNNING"})
+    found = 2 if samples > 2 else 0
+
+    def answering(path: str) -> Any:
+        return code if path == "/jobs/a1" and len(manager.slept) >= found else manager(path)
+
+    with serving(answering) as address, pytest.raises(HistoryError, match=f"jobs/a1: refused with {code}"):
+        import_flink(address, samples=samples, every_s=5.0, sleep=manager.sleep)
+    assert len(manager.slept) == asked - 1
+
+
 @pytest.mark.parametrize(
     ("completed", "state_mb"), [({"state_size": 5_000_000}, 5.0), ({"id": "9", "state_size": 1}, 30.0)]
 )

@@ -6,6 +6,7 @@ was, so a second wing needs no second report.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -67,7 +68,7 @@ class ReportColumn:
 
 @dataclass(frozen=True)
 class ReportRow:
-    """One policy: a number per column, in the order of the columns; None where not measured.
+    """One policy: a number per column, in the order of the columns; None (or NaN) where not measured.
 
     `change` is the *paired* change of the first column against `ReportTable.reference`
     (-0.25 = a quarter less), which an interval per policy cannot tell.
@@ -77,6 +78,15 @@ class ReportRow:
     values: Sequence[EstimateLike | None]
     verdict: str = ""
     change: EstimateLike | None = None
+
+    def __post_init__(self) -> None:
+        # NaN is neither below nor above anything: which row is best would depend on their order.
+        object.__setattr__(self, "values", tuple(_known(value) for value in self.values))
+        object.__setattr__(self, "change", _known(self.change))
+
+
+def _known(number: EstimateLike | None) -> EstimateLike | None:
+    return None if number is None or math.isnan(number.value) else number
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ SCORE = "validation cost over the teacher's"
 
 def check_settings(settings: DecimaSettings) -> None:
     """Refuse in a second what making the task would refuse after minutes of compiling."""
+    settings.training.check_board()
     for number, course in enumerate(settings.courses):
         teacher_of(course, f"courses.{number}.teacher")
         if settings.training.differential and course.cluster.objective == "makespan":

@@ -11,6 +11,7 @@ import http.client
 import json
 import shutil
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from trimtab.dag_scheduling.history.spark_log_files import find_application_logs
 from trimtab.dag_scheduling.history.spark_records import Application
 from trimtab.dag_scheduling.history.spark_rest_records import Table, application_from_rest
 from trimtab.dag_scheduling.workload import Workload
-from trimtab.rates.reading import check_wait
+from trimtab.rates.reading import check_wait, whole_answer
 
 __all__ = ["import_spark_server"]
 
@@ -94,7 +95,10 @@ class _Server:
             return []
 
     def download(self, path: str, target: Path) -> None:
-        """Store an answer in a file; HTTPError where the server refuses it."""
+        """Store an answer in a file; HTTPError where the server refuses it.
+
+        Logs may be of any size: only silence is bounded.
+        """
         with self._open(path) as answer, target.open("wb") as file:
             try:
                 shutil.copyfileobj(answer, file, 1 << 20)
@@ -102,9 +106,10 @@ class _Server:
                 raise self._dead(path, problem) from None
 
     def _json(self, path: str) -> Any:
+        began_s = time.monotonic()
         try:
             with self._open(path) as answer:
-                return json.load(answer)
+                return json.loads(whole_answer(answer, began_s=began_s, timeout_s=self.timeout_s))
         except HTTPError:
             raise
         except OSError as problem:

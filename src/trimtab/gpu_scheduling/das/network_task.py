@@ -118,6 +118,7 @@ preset_names, load_preset = PRESETS.names, PRESETS.load
 
 def check_settings(settings: NetworkSettings) -> None:
     """Refuse early what cannot work."""
+    settings.training.check_board()
     check_grounds(settings.clusters, settings.gpu_types, _workloads(settings))
     rule = _rule_named(settings.rule, "rule")
     if rule.needs_durations:

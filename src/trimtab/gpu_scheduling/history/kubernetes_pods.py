@@ -105,7 +105,7 @@ def import_kubernetes_pods(
 def _with_runs(pods: pl.DataFrame) -> pl.DataFrame:
     """Number the runs of a gang: a new one begins with the first pod after all before it have ended.
 
-    Pods that still run have no end; those that never started wait from their creation on.
+    Pods that still run have no end.
     """
     pods = pods.with_columns(
         pl.when(pl.col("phase") == "Running").then(None).otherwise(pl.col("finished")).alias("finished")
@@ -113,10 +113,29 @@ def _with_runs(pods: pl.DataFrame) -> pl.DataFrame:
     pods = pods.with_columns(
         pl.coalesce("started", "created", pl.lit(-math.inf)).alias("_begin"),
         pl.col("finished").fill_null(math.inf).alias("_end"),
-    ).sort("_begin", -pl.col("_end"), maintain_order=True)
+    )
+    pods = _beside_a_run(pods.sort("_begin", maintain_order=True))
+    pods = pods.sort("_begin", -pl.col("_end"), maintain_order=True)
     all_ended = pl.col("_begin") >= pl.col("_end").cum_max().shift(1)
     pods = pods.with_columns(all_ended.fill_null(False).cum_sum().over("namespace", "_gang").alias("_run"))
     return _with_holders(pods).sort(LINE)
+
+
+def _beside_a_run(pods: pl.DataFrame) -> pl.DataFrame:
+    """Put a pod that never started to the first run it waited beside, for a moment: it joins no two runs.
+
+    It waits from its creation on, for ever where no end is told. Where nothing ran meanwhile it stays alone.
+    """
+    ran = pl.col("started").is_not_null()
+    last_end = pl.when(ran).then("_end").cum_max().forward_fill().over("namespace", "_gang")
+    next_begin = pl.when(ran).then("_begin").backward_fill().over("namespace", "_gang")
+    moment = (
+        pl.when(last_end > pl.col("_begin")).then("_begin").when(next_begin < pl.col("_end")).then(next_begin)
+    )
+    kept = ran | moment.is_null()
+    return pods.with_columns(
+        pl.when(kept).then(name).otherwise(moment).alias(name) for name in ("_begin", "_end")
+    )
 
 
 def _with_holders(pods: pl.DataFrame) -> pl.DataFrame:

@@ -51,12 +51,12 @@ def start_job(s: State, t: Tables, slot: int, machines: np.ndarray, gpu: int) ->
     for machine in machines:
         if machine < 0 or machine >= len(s.machines):
             break
+        newest = s.machines[machine]["first_part"]
+        if last != NOWHERE and newest != NOWHERE and s.parts[newest]["slot"] == slot:
+            break  # named twice: it has no room for more, as it was given all that fitted
         taken = min(needed, fits_on(look(s, t), slot, machine))
         if taken <= 0:
             continue
-        newest = s.machines[machine]["first_part"]
-        if newest != NOWHERE and s.parts[newest]["slot"] == slot:
-            break  # named twice
         last = occupy(s, t, slot, machine, taken, last, gpu)
         needed -= taken
         if needed == 0:

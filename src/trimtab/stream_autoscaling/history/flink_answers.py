@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,8 @@ from trimtab.rates.reading import fetch_json, lines_of, load_json
 __all__ = ["WAY_OUT", "Answers", "ask", "read_folder"]
 
 WAY_OUT = "save several answers of /jobs/<id> in a folder, or give the address of a JobManager"
+PATIENCE = 3
+"""Samples in a row that a server may fail to give."""
 Answer = Mapping[str, Any]
 
 
@@ -125,12 +128,9 @@ def ask(
     answers = Answers()
     try:
         chosen = quote(job or _running_job(get("/jobs/overview"), address))
-        for number in range(samples):
-            if number:
-                sleep(every_s)
-            if not answers.sort_in(get(f"/jobs/{chosen}")):
+        for answer in _watched(lambda: get(f"/jobs/{chosen}"), samples, every_s, sleep=sleep, report=report):
+            if not answers.sort_in(answer):
                 raise HistoryError(f"{base}/jobs/{chosen}: not Flink's answer about a job; {WAY_OUT}")
-        report.count("answers", samples)
     except HTTPError as refusal:
         raise HistoryError(
             f"{refusal.url}: refused with {refusal.code} {refusal.reason}; {WAY_OUT}"
@@ -142,6 +142,32 @@ def ask(
             report.drop(f"/jobs/<id>/{path}, which the server would not give ({refusal.code})")
     _ask_checkpoint(answers, get, chosen, report)
     return answers
+
+
+def _watched(
+    get: Callable[[], Any],
+    samples: int,
+    every_s: float,
+    *,
+    sleep: Callable[[float], None],
+    report: ImportReport,
+) -> Iterator[Any]:
+    """Ask so many times; a server that fails now and then costs a sample, one that goes on failing all."""
+    refused = 0
+    for number in range(samples):
+        if number:
+            sleep(every_s)
+        try:
+            answer = get()
+        except HTTPError as refusal:
+            refused += 1
+            if refusal.code < http.HTTPStatus.INTERNAL_SERVER_ERROR or refused == min(PATIENCE, samples):
+                raise
+            report.drop(f"sample, which the server would not give ({refusal.code})")
+            continue
+        refused = 0
+        report.count("answers")
+        yield answer
 
 
 def _running_job(overview: Any, address: str) -> str:

@@ -160,6 +160,7 @@ preset_names, load_preset = PRESETS.names, PRESETS.load
 
 def check_settings(settings: SureSettings) -> None:
     """Refuse in a second what making the task would refuse after minutes of compiling."""
+    settings.training.check_board()
     design = _design(settings)
     encoder_of(design.history_encoder)
     _teacher(settings, design)
