@@ -115,6 +115,18 @@ def test_metrics_that_nothing_fits_are_gathered_for_longer():
     assert [it.tick for it in one.happenings] == [2, 2 + GATHERED, 2 + 2 * GATHERED]
 
 
+def test_what_did_not_fit_at_a_warning_is_no_reason_after_an_alarm():
+    """Whoever trains elsewhere has fitted nothing, and leaves the service as it is."""
+    one = serving(policy=always(-1), trainer=lambda _: {})
+    one.live(GATHERED)
+    one._warn(0, "made up", retrains=True)
+    assert "no application fits" in one.happenings[-1].because
+    one.live(3)
+    assert told(one)[-1] == (2 + GATHERED, 0, Retraining.KEPT)
+    assert one.happenings[-1].because == "nothing was learned"
+    assert one._watches[0].resets == 1  # type: ignore[attr-defined]
+
+
 def test_on_the_spot_a_policy_goes_on_learning_from_what_it_was():
     one = serving(settings=ASKED.model_copy(update={"compared": 0}))
     one.live(3 + GATHERED)

@@ -189,6 +189,9 @@ class Retrainer:
     def _retrain(self, rows: set[int]) -> None:
         if not rows:
             return
+        for row in rows:
+            # What did not fit at an earlier warning says nothing of what was gathered since.
+            self._unfit.pop(row, None)
         learned = self._trainer(dict.fromkeys(sorted(rows), self._lately))
         for row in sorted(rows):
             if row not in learned and (unfit := self._unfit.get(row)) is not None:
