@@ -164,6 +164,13 @@ def test_a_learner_that_acted_all_the_time_waits_until_the_rule_has_shown_what_i
     assert 0 in one._credits and one.events[-1][:3] == (100, 0, Phase.ONLINE)
 
 
+def test_all_that_was_observed_is_kept_however_long():
+    one = started(observe_ticks=1000)
+    for _ in range(1001):
+        one._log.note(one._task.snapshot)
+    assert len(one._log) == 1000
+
+
 def test_the_same_seed_gives_the_same_life(online):
     again = started()
     again.live(len(online.online))

@@ -128,7 +128,8 @@ class Bootstrapper:
         drift = self.settings.drift
         self._watches = [] if drift is None else [DriftWatch(drift) for _ in range(task.size)]
         self._random = np.random.default_rng(split(seed, "draws"))
-        self._log = MetricsLog()
+        # Nobody looks further back than `_lately`.
+        self._log = MetricsLog(keep=phases.observe_ticks)
         self._practice = [
             Replay(task.layout, lanes=1, capacity=self.settings.practice_steps) for _ in range(task.size)
         ]
