@@ -118,6 +118,7 @@ class Retrainer:
         self._log, self._ticks = MetricsLog(), 0
         self._watches = [DriftWatch(self.settings.drift) for _ in range(task.size)]
         self._due: dict[int, int] = {}
+        task.at_work = True
         task.reset(split(seed, "serving"))
 
     def live(self, ticks: int, *, retrains: bool = True) -> None:
@@ -233,6 +234,7 @@ class Retrainer:
         seed = split(self._seed, "compared", self._ticks)
         drawn = self._copies(row, self._lately, self.settings.compared, seed)
         copy = GivenServices(self.task.settings, lambda _: drawn)
+        copy.at_work = True
         copy.reset(seed)
         copy.by_rule[:] = policy is None
         # The last interval of a trace is left, for a trace that ends begins anew.
