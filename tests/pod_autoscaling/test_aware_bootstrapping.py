@@ -191,6 +191,12 @@ def test_settings_that_make_no_sense_are_refused(changes, told):
         started(SETTINGS.model_copy(update={"training": training}))
 
 
+def test_rewards_that_r1_means_nothing_for_are_refused():
+    """Minus a cost never reaches R1, so the learner would never act, and nobody would know why."""
+    with pytest.raises(SettingsError, match=r"reward = lagrangian.*; set reward = aware"):
+        started(SETTINGS.model_copy(update={"reward": "lagrangian"}))
+
+
 @pytest.mark.parametrize(("observed", "horizon"), [(19, 10), (40, 40)])
 def test_too_short_a_look_is_refused_before_it_begins(observed, horizon):
     training = TRAINING.model_copy(update={"horizon": horizon})

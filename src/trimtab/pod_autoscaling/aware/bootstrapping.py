@@ -108,6 +108,11 @@ class Bootstrapper:
                 f"context = {training.context}: a learner with one service of its own has nothing to tell "
                 "apart; set context = none"
             )
+        if task.settings.reward != "aware":
+            raise SettingsError(
+                f"reward = {task.settings.reward}: R1 and R2 are rewards of AWARE's kind, and no other "
+                "reaches them; set reward = aware"
+            )
         self.settings = settings or BootstrappingSettings()
         if not training.needs_log:
             raise SettingsError(
