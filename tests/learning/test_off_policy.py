@@ -74,6 +74,12 @@ def test_a_run_copies_then_learns_from_the_log_then_plays() -> None:
     assert [one.exploration for one in found[4:6]] == pytest.approx([0.1, 0.09])
 
 
+def test_who_goes_on_for_longer_than_planned_explores_as_at_the_end() -> None:
+    """As learners on live services do: a deviation below 0 would be noise that grows again."""
+    found = [SHORT.schedule(SHORT.total_iterations + more).exploration for more in (0, 1, 100)]
+    assert found == pytest.approx([SHORT.final_exploration] * 3)
+
+
 def test_the_log_and_the_anchor_end_when_told() -> None:
     settings = changed(anchor_to="teacher", anchor_iterations=0, logged_iterations=3, held_iterations=1)
     found = [settings.schedule(4 + number) for number in range(5)]

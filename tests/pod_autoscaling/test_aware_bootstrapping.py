@@ -129,6 +129,48 @@ def test_a_service_that_no_application_fits_waits_and_holds_up_nobody():
     assert one._iterations[0] > 0
 
 
+IMPATIENT = TRAINING.model_copy(update={"cloning_iterations": 1, "offline_iterations": 0})
+"""Evaluated with the first iteration offline."""
+
+
+def test_a_trace_that_begins_anew_while_the_rule_is_watched_shifts_nothing():
+    """30 intervals each time, of the last of which nothing is known."""
+    settings = cheap_settings(30 * 15 / 3600, IMPATIENT)
+    drawn = draw_services(settings.ground, settings.deployment, (40, 41), "validation")
+    one = started(settings, services=drawn)
+    one.live(OBSERVED)
+    live = one._ruled_lately(np.arange(2))
+    assert len(one._task.lived.reward) == OBSERVED - 1
+    assert live == pytest.approx(np.nanmean(one._task.lived.reward, axis=0))
+    one.live(5)
+    assert one.online[-1].all()
+    # What came before the new beginning is still held to whoever acted then.
+    one.online[:15] = [np.ones(2, bool)] * 15
+    ruled = one._task.lived.reward[15 : OBSERVED - 1]
+    assert one._ruled_lately(np.arange(2)) == pytest.approx(np.nanmean(ruled, axis=0))
+
+
+def test_a_learner_that_acted_all_the_time_waits_until_the_rule_has_shown_what_it_earns():
+    one = started(SETTINGS.model_copy(update={"training": IMPATIENT}))
+    one.live(OBSERVED + 49)
+    assert np.stack(one.online)[-OBSERVED:].all()
+    one.starts[0].thresholds = Thresholds(act=0.0, stop=2.0)
+    # It falls back at 90, where an iteration is due; the next is at 100.
+    one.live(1)
+    assert one.events[-1][:3] == (90, 0, Phase.OFFLINE)
+    one.live(10)
+    assert 0 not in one._credits and not np.stack(one.online)[-10:, 0].any()
+    one.live(1)
+    assert 0 in one._credits and one.events[-1][:3] == (100, 0, Phase.ONLINE)
+
+
+def test_all_that_was_observed_is_kept_however_long():
+    one = started(observe_ticks=1000)
+    for _ in range(1001):
+        one._log.note(one._task.snapshot)
+    assert len(one._log) == 1000
+
+
 def test_the_same_seed_gives_the_same_life(online):
     again = started()
     again.live(len(online.online))
@@ -147,6 +189,12 @@ def test_settings_that_make_no_sense_are_refused(changes, told):
     training = TRAINING.model_copy(update=changes)
     with pytest.raises(SettingsError, match=told):
         started(SETTINGS.model_copy(update={"training": training}))
+
+
+def test_rewards_that_r1_means_nothing_for_are_refused():
+    """Minus a cost never reaches R1, so the learner would never act, and nobody would know why."""
+    with pytest.raises(SettingsError, match=r"reward = lagrangian.*; set reward = aware"):
+        started(SETTINGS.model_copy(update={"reward": "lagrangian"}))
 
 
 @pytest.mark.parametrize(("observed", "horizon"), [(19, 10), (40, 40)])

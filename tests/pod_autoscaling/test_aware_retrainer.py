@@ -13,12 +13,17 @@ from tests.pod_autoscaling.cheap_services import cheap_settings
 
 from trimtab.control.drift import Drift, DriftSettings, Seen
 from trimtab.core.errors import SettingsError
+from trimtab.core.randomness import split
 from trimtab.learning.off_policy_settings import OffPolicySettings
 from trimtab.learning.off_policy_state import LearnerShape, new_parameters
+from trimtab.pod_autoscaling.aware.policy import AwarePolicy, LearnedPolicy
 from trimtab.pod_autoscaling.aware.retrainer import Retrainer, Retraining, RetrainingSettings
 from trimtab.pod_autoscaling.aware.retraining import GivenServices, Outcomes
+from trimtab.pod_autoscaling.aware.rewards import as_measured, spent_of
 from trimtab.pod_autoscaling.aware.services import draw_services
-from trimtab.pod_autoscaling.aware.task import layout_of
+from trimtab.pod_autoscaling.aware.task import PRESETS, layout_of
+from trimtab.pod_autoscaling.policies import make_policy
+from trimtab.pod_autoscaling.simulator.simulator import simulate_batch
 
 pytestmark = pytest.mark.pods
 
@@ -115,6 +120,18 @@ def test_metrics_that_nothing_fits_are_gathered_for_longer():
     assert [it.tick for it in one.happenings] == [2, 2 + GATHERED, 2 + 2 * GATHERED]
 
 
+def test_what_did_not_fit_at_a_warning_is_no_reason_after_an_alarm():
+    """Whoever trains elsewhere has fitted nothing, and leaves the service as it is."""
+    one = serving(policy=always(-1), trainer=lambda _: {})
+    one.live(GATHERED)
+    one._warn(0, "made up", retrains=True)
+    assert "no application fits" in one.happenings[-1].because
+    one.live(3)
+    assert told(one)[-1] == (2 + GATHERED, 0, Retraining.KEPT)
+    assert one.happenings[-1].because == "nothing was learned"
+    assert one._watches[0].resets == 1  # type: ignore[attr-defined]
+
+
 def test_on_the_spot_a_policy_goes_on_learning_from_what_it_was():
     one = serving(settings=ASKED.model_copy(update={"compared": 0}))
     one.live(3 + GATHERED)
@@ -180,6 +197,34 @@ def test_the_watch_itself_raises_the_alarm():
     one.live(12)
     assert [it.what for it in one.happenings] == [Retraining.ALARMED] * 2
     assert all("scatter" in it.because for it in one.happenings)
+
+
+@pytest.mark.parametrize("shown", [20.0, 60.0], ids=["usual price", "another price to begin with"])
+def test_a_policy_serves_exactly_as_it_does_alone(shown):
+    """Smoothed, and with a price of lateness that moves; what it earns is told at the usual one."""
+    settings = PRESETS.load("aware", {"ground.drift_share": 0, "ground.most_rate": 20.0, "multiplier": shown})
+    drawn = draw_services(settings.ground, settings.deployment, (0, 1), "test")
+    bundled = make_policy("aware")
+    assert isinstance(bundled, AwarePolicy) and bundled.design.smoothing == settings.smoothing < 1
+    task = GivenServices(settings, lambda _: drawn)
+    one = Retrainer(task, bundled.parameters, clock=lambda: datetime(2025, 1, 1, tzinfo=UTC))
+    one.live(80)
+    alone = simulate_batch(
+        LearnedPolicy("alone", bundled.parameters, task.design),
+        [it.application for it in drawn],
+        [it.trace for it in drawn],
+        settings.deployment,
+        seeds=[split(split(0, "serving"), "luck", 0, row) % 2**31 for row in range(2)],
+        sizes=np.stack([it.size for it in drawn]),
+    )
+    lived, prices = task.lived, task._observer.prices
+    for row, episode in enumerate(alone):
+        assert lived.cores_held[:, row].tolist() == episode.cores_held[:80].tolist()
+        assert lived.late[:, row].tolist() == episode.late[:80].tolist()
+    assert (prices != shown).all()
+    seen, told = task._seen, as_measured(task.snapshot)
+    spent = spent_of(told, task.snapshot.services.budget, seen.usual_cores, task.design)
+    assert task.measured()[0] == pytest.approx(-(spent.held + shown * spent.late))
 
 
 def test_contexts_are_refused():

@@ -65,6 +65,15 @@ def test_steps_earn_what_the_simulator_says_and_end_together() -> None:
     np.testing.assert_array_equal(task.observe(), first[1])
 
 
+def test_nobody_begins_from_answers_that_mean_something_else(tmp_path: Path) -> None:
+    """The networks are alike: three numbers each."""
+    aware = make_policy("aware")
+    assert isinstance(aware, AwarePolicy)
+    settings = PRESETS.load("aware", {"actions": "logratio3", "lessons": 0})
+    with pytest.raises(SettingsError, match=r"actions = around3, and logratio3 is asked for; set actions ="):
+        train_aware(settings, tmp_path / "run", name="mine", clock=clock, start=aware.bundle)
+
+
 def test_profiles_are_those_of_the_services() -> None:
     task = AwareTask(settings_of({"ground": {**SMALL["ground"], "applications": ["textbook"]}}))
     assert task.privileged().shape == (3, task.layout.privileged)

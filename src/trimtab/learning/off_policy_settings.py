@@ -310,7 +310,8 @@ class OffPolicySettings(Settings):
     def _exploration(self, number: int, updates: int) -> float:
         if self.exploration_decay:
             return max(self.final_exploration, self.exploration - self.exploration_decay * updates)
-        gone = number / max(1, self.iterations)
+        # Learners on live services go on for longer than that.
+        gone = min(number / max(1, self.iterations), 1.0)
         return self.exploration + gone * (self.final_exploration - self.exploration)
 
 

@@ -108,6 +108,11 @@ class Bootstrapper:
                 f"context = {training.context}: a learner with one service of its own has nothing to tell "
                 "apart; set context = none"
             )
+        if task.settings.reward != "aware":
+            raise SettingsError(
+                f"reward = {task.settings.reward}: R1 and R2 are rewards of AWARE's kind, and no other "
+                "reaches them; set reward = aware"
+            )
         self.settings = settings or BootstrappingSettings()
         if not training.needs_log:
             raise SettingsError(
@@ -128,7 +133,8 @@ class Bootstrapper:
         drift = self.settings.drift
         self._watches = [] if drift is None else [DriftWatch(drift) for _ in range(task.size)]
         self._random = np.random.default_rng(split(seed, "draws"))
-        self._log = MetricsLog()
+        # Nobody looks further back than `_lately`.
+        self._log = MetricsLog(keep=phases.observe_ticks)
         self._practice = [
             Replay(task.layout, lanes=1, capacity=self.settings.practice_steps) for _ in range(task.size)
         ]
@@ -138,6 +144,7 @@ class Bootstrapper:
         self._iterations, self._acted = np.zeros(task.size, np.int64), np.zeros(task.size, np.int64)
         self._ticks = 0
         self.online: list[Flags] = []
+        self._rewards: list[Floats] = []
         self.events: list[Event] = []
         self._fleet.player.begin(split(seed, "services"))
 
@@ -170,6 +177,7 @@ class Bootstrapper:
 
     def _tell_phases(self) -> None:
         rewards, busy = self._task.measured()
+        self._rewards.append(rewards)
         for row, start in enumerate(self.starts):
             acted = start.phase is Phase.ONLINE
             turn = start.tick(float(rewards[row]), utilisation=float(busy[row]))
@@ -241,12 +249,17 @@ class Bootstrapper:
     def _evaluate(self, rows: Integers) -> None:
         """Play as many episodes as count, with the rule beside, and tell the phases how they went."""
         phases, seed = self.settings.phases, split(self._seed, "evaluation")
+        live = dict(zip(rows.tolist(), self._ruled_lately(rows).tolist(), strict=True))
+        # Right after a learner that acted for long nobody knows what the rule earns: it is evaluated later.
+        rows = rows[[row in self._credits or math.isfinite(live[row]) for row in rows.tolist()]]
+        if not len(rows):
+            return
         rewards = self._play(rows, phases.evaluation_episodes, 0.0, seed=seed)
         unknown = np.array([row for row in rows if row not in self._credits], np.int64)
         if len(unknown):
-            ruled = self._play(unknown, phases.evaluation_episodes, None, seed=seed)
-            credits = self._ruled_lately(unknown) - np.nanmean(ruled, axis=1)
-            self._credits |= dict(zip(unknown.tolist(), credits.tolist(), strict=True))
+            ruled = np.nanmean(self._play(unknown, phases.evaluation_episodes, None, seed=seed), axis=1)
+            for row, mean in zip(unknown.tolist(), ruled.tolist(), strict=True):
+                self._credits[row] = live[row] - mean
         for at, row in enumerate(rows.tolist()):
             start = self.starts[row]
             for reward in rewards[at]:
@@ -255,9 +268,12 @@ class Bootstrapper:
                     self._turned(row, turn.phase, turn.because)
 
     def _ruled_lately(self, rows: Integers) -> Floats:
-        """Mean reward of the rule in the intervals of late in which it acted; some, where one is offline."""
-        rewards = self._task.lived.reward[self._lately, rows]
-        return np.nanmean(np.where(np.stack(self.online[self._lately])[:, rows], np.nan, rewards), axis=0)
+        """Mean reward of the rule in the intervals of late in which it acted; NaN where there were none."""
+        rewards = np.stack(self._rewards[self._lately])[:, rows]
+        ruled = ~np.stack(self.online[self._lately])[:, rows] & np.isfinite(rewards)
+        count = ruled.sum(axis=0)
+        mean = np.where(ruled, rewards, 0.0).sum(axis=0) / np.maximum(count, 1)
+        return np.where(count > 0, mean, np.nan)
 
     def _play(
         self, rows: Integers, copies: int, exploration: float | None, *, seed: int | None = None

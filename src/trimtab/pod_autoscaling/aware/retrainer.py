@@ -118,6 +118,7 @@ class Retrainer:
         self._log, self._ticks = MetricsLog(), 0
         self._watches = [DriftWatch(self.settings.drift) for _ in range(task.size)]
         self._due: dict[int, int] = {}
+        task.at_work = True
         task.reset(split(seed, "serving"))
 
     def live(self, ticks: int, *, retrains: bool = True) -> None:
@@ -189,6 +190,9 @@ class Retrainer:
     def _retrain(self, rows: set[int]) -> None:
         if not rows:
             return
+        for row in rows:
+            # What did not fit at an earlier warning says nothing of what was gathered since.
+            self._unfit.pop(row, None)
         learned = self._trainer(dict.fromkeys(sorted(rows), self._lately))
         for row in sorted(rows):
             if row not in learned and (unfit := self._unfit.get(row)) is not None:
@@ -230,6 +234,7 @@ class Retrainer:
         seed = split(self._seed, "compared", self._ticks)
         drawn = self._copies(row, self._lately, self.settings.compared, seed)
         copy = GivenServices(self.task.settings, lambda _: drawn)
+        copy.at_work = True
         copy.reset(seed)
         copy.by_rule[:] = policy is None
         # The last interval of a trace is left, for a trace that ends begins anew.

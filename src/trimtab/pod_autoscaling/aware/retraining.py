@@ -26,7 +26,7 @@ from trimtab.learning.off_policy_task import Outcome
 from trimtab.pod_autoscaling.application import Application
 from trimtab.pod_autoscaling.aware.actions import Actuator
 from trimtab.pod_autoscaling.aware.features import Seen
-from trimtab.pod_autoscaling.aware.rewards import as_measured
+from trimtab.pod_autoscaling.aware.rewards import as_measured, reward_of
 from trimtab.pod_autoscaling.aware.services import Service
 from trimtab.pod_autoscaling.aware.task import AwareSettings, AwareTask
 from trimtab.pod_autoscaling.deployment import Deployment
@@ -78,6 +78,9 @@ class GivenServices(AwareTask):
         if settings.ppo is not None:
             raise SettingsError("given services are learned from by replayed steps; leave the table ppo out")
         self._draw, self._lived = draw, list[tuple[Floats, ...]]()
+        self.at_work = False
+        """From the next reset on policies act as they do alone: answers are smoothed, and prices of lateness
+        move to hold the budget. In training neither is so. What is earned is told at the usual price."""
         self.by_rule: Flags = np.zeros(len(draw(0)), bool)
         super().__init__(settings.model_copy(update={"environments": len(self.by_rule)}))
 
@@ -100,12 +103,16 @@ class GivenServices(AwareTask):
 
     def measured(self) -> tuple[Floats, Floats]:
         """Reward and utilisation of the last interval as metrics told them, [E]; NaN where they did not."""
-        samples = self._snapshot.samples
+        samples, services = self._snapshot.samples, self._snapshot.services
         told, as_told = samples.present[:, -1] & samples.complete[:, -1], as_measured(self._snapshot)
         cpu = as_told.cores_used / np.maximum(as_told.cores_held, 1e-9)
         memory = as_told.memory_used / np.maximum(as_told.memory_held, 1e-9)
         busy = (np.minimum(cpu, 1.0) + np.minimum(memory, 1.0)) / 2
-        return np.where(told, self._seen.reward, np.nan), np.where(told, busy, np.nan)
+        # A price that moves would make the same lateness another reward: nothing to watch or to compare by.
+        prices = np.full(self.size, self.design.multiplier) if self.at_work else self._observer.prices
+        usual_cores = self._seen.usual_cores
+        reward = reward_of(as_told, services.slo_s, services.budget, usual_cores, prices, self.design)
+        return np.where(told, reward, np.nan), np.where(told, busy, np.nan)
 
     def reset(self, seed: int) -> None:
         self._lived.clear()
@@ -113,7 +120,7 @@ class GivenServices(AwareTask):
 
     def step(self, actions: NDArray[np.float32]) -> Outcome:
         episode = self._episode
-        outcome = super().step(actions)
+        outcome = super().step(self._observer.moved_towards(actions) if self.at_work else actions)
         # A new episode has begun where the number moved on; of its truth there is nothing yet.
         if self._episode == episode:
             one = self._simulator.truth
@@ -142,6 +149,13 @@ class GivenServices(AwareTask):
                 f"{len(services)} services where there were {len(self.by_rule)}; draw as many"
             )
         return services
+
+    def _set_prices(self) -> None:
+        if self.at_work:
+            # They begin with that of the design, as nothing is known of the services yet.
+            self._observer.holds_budget = True
+        else:
+            super()._set_prices()
 
     def _new_actuator(self) -> Actuator:
         return _Either(super()._new_actuator(), self.by_rule)

@@ -326,11 +326,11 @@ class AwareTask:
     def _taught(self) -> list[Episode]:
         return self.played(make_policy(self.design.teacher))
 
-    def _prices(self) -> NDArray[np.float64]:
+    def _set_prices(self) -> None:
         """Prices of lateness, one for each service: a network must know what to do at every price."""
         low, high = self.design.least_price, self.design.most_price
         key = split(self._seed, "price", self._episode)
-        return low * (high / low) ** uniform(key, np.arange(self.size))
+        self._observer.set_prices(low * (high / low) ** uniform(key, np.arange(self.size)))
 
     def _drawn(self) -> list[Service]:
         """The services of the next episode."""
@@ -360,7 +360,7 @@ class AwareTask:
         )
         self._actuator = self._new_actuator()
         if self.design.priced:
-            self._observer.set_prices(self._prices())
+            self._set_prices()
         self._at_s = 0.0
         self._seen = self._observer.see(self._snapshot)
 

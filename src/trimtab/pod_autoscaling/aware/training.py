@@ -123,6 +123,12 @@ def _begun(settings: AwareSettings, start: Bundle | None) -> Parameters | None:
     if start is None:
         return None
     policy, wanted = AwarePolicy(start), design_of(settings)
+    if policy.design.actions != wanted.actions:
+        # Three numbers around a rule and three ratios fit the same network, and mean something else.
+        raise SettingsError(
+            f"{start.name} answers with actions = {policy.design.actions}, and {wanted.actions} is asked "
+            f"for; set actions = {policy.design.actions}, or begin from nothing"
+        )
     refuse_other_network(start.name, policy.design.networks, wanted.networks)
     return policy.parameters
 
