@@ -3,9 +3,10 @@
 Random instances of 3 to 5 jobs on 2 to 8 executors, with fixed durations and 9 to 12 tasks: an exhaustive
 search finds the optimum in seconds there, and takes hours with 20. The search knows everything beforehand
 and is bound by fewer rules than the engine, so nothing can be below 1. The hand-made tiny workloads come
-on top. The policy is the one trained mostly on 20 TPC-H jobs and 50 executors; small jobs like these, from
-other seeds, are a part of its training. With so little to decide, chance alone comes near: the rows of
-random choices and of untrained networks say how much of the way was left to learning.
+on top. The policy is the one for clusters of all sizes; small jobs like these, from other seeds, are a part
+of its training. The network, which is for larger clusters, is played beside it. With so little to decide,
+chance alone comes near: the rows of random choices and of untrained networks say how much of the way was left
+to learning.
 """
 
 from __future__ import annotations
@@ -97,19 +98,20 @@ def over_optimum(total_ms: NDArray[np.int64], optimum: NDArray[np.int64]) -> NDA
 
 def main() -> None:
     started = time.perf_counter()
-    ours = networks("decima-tpch-batch")["decima-tpch-batch"]
+    (ours,) = compacts("compact-tpch").values()
+    (network,) = networks("decima-tpch-batch").values()
     instances = [*random_instances(), *hand_made_instances()]
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         optimum = np.array(list(pool.map(optimum_ms, instances)))
     rivals: dict[str, DagPolicy] = {name: make_policy(name) for name in ("fair", "sjf-cp", "random")}
-    rivals |= compacts("compact-tpch")
+    rivals[network.name] = network
     rivals |= tuned_rules(BatchSuite(), names=("capped-srpt", "weighted-fair"))
     ratios = {
         name: over_optimum(total_jct_ms(policy, instances), optimum)
         for name, policy in ({"learned": ours} | rivals).items()
     }
     blind = [
-        over_optimum(total_jct_ms(untrained(ours.design, seed), instances), optimum)
+        over_optimum(total_jct_ms(untrained(network.design, seed), instances), optimum)
         for seed in range(UNTRAINED)
     ]
     learned_ratio = mean_interval(ratios["learned"], seed=0)
