@@ -1,10 +1,10 @@
 """`make bench-decima-batch`: 20 TPC-H jobs at once on 50 executors, learned against every tuned rule.
 
 Two grounds: the embedded workload under the default rules, and as an outside check the public profile
-under the published rules, with a policy trained on it and rivals tuned on it here. For each ground there are a
-network and a compact scheduler; the bars are those of the one that is better on training workloads (here the
-network, there the compact scheduler), and the other one is played beside it. More rows play the policies of
-the embedded workload elsewhere.
+under the published rules, with a policy trained on it and rivals tuned on it here. For each ground there are
+a network and a compact scheduler; the bars are those of the one that is better on training workloads (here
+the network, there the compact scheduler), and the other one is played beside it. More rows play the policies
+of the embedded workload elsewhere.
 """
 
 from __future__ import annotations

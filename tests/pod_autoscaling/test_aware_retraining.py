@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from tests.pod_autoscaling.cheap_services import cheap_settings
+from tests.pod_autoscaling.snapshots import services_of, snapshot_of
 
 from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
@@ -136,6 +137,18 @@ def test_copies_of_a_stretch_in_which_the_trace_began_anew():
     for steps in (4, 1):
         (copy,) = practice_services(log, fitted, [0], copies=1, steps=steps, seed=1, span=seam)
         assert (len(copy.trace.rates), copy.trace.step_s) == (steps, 15)
+
+
+def test_of_pods_that_begin_together_each_start_counts_once():
+    """Not the fastest alone; of the first nobody knows, and a pod that is ready again has not begun again."""
+    log, one = MetricsLog(), services_of()
+    began_s, ready_s = [0.0, 100.0, 100.0, 100.0], np.array([0.0, 108.0, 120.0, 131.0])
+    for now_s in (110.0, 125.0, 140.0):
+        changed = {"pod_ready_changed_s": ready_s, "pod_ready": ready_s <= now_s}
+        log.note(snapshot_of(one, now_s=now_s, pod_started_s=began_s, **changed))
+    again_s = [0.0, 150.0, 120.0, 131.0]
+    log.note(snapshot_of(one, now_s=155.0, pod_started_s=began_s, pod_ready_changed_s=again_s))
+    np.testing.assert_array_equal(log.starts_s(0), [np.nan, 8.0, 20.0, 31.0])
 
 
 def test_a_log_keeps_no_more_than_it_should(observed):

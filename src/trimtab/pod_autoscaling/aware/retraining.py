@@ -186,7 +186,7 @@ class MetricsLog:
             raise SettingsError(f"a log of {keep} intervals; keep at least 1")
         self._keep = keep
         self._rows: list[dict[str, Floats]] = []
-        self._starts: list[dict[float, float]] = []
+        self._starts: list[dict[tuple[int, float], float]] = []  # by pod and its beginning
         self._interval_s = 0.0
 
     def __len__(self) -> int:
@@ -230,8 +230,7 @@ class MetricsLog:
             columns[name] = np.where(columns[name] > 0, columns[name], np.nan)
         crossed = columns["latency_p50_s"] > columns["latency_p99_s"]
         columns["latency_p50_s"] = np.where(crossed, columns["latency_p99_s"], columns["latency_p50_s"])
-        starts_s = np.array(list(self._starts[row].values()))
-        history = service_history(f"service {row}", interval_s, columns, starts_s=starts_s)
+        history = service_history(f"service {row}", interval_s, columns, starts_s=self.starts_s(row))
         balancing = "random" if deployment.balancing == "random" else "two-choices"
         found, _ = fit_application(history, slo_ms=1000 * slo_s, balancing=balancing)
         return found
@@ -254,6 +253,10 @@ class MetricsLog:
         )
         return Service(application, trace, STEADY, stretch[0]["size"][row])
 
+    def starts_s(self, row: int) -> Floats:
+        """How long each pod that was seen of a service took to be ready; NaN where nobody knows."""
+        return np.array(list(self._starts[row].values()))
+
     def _note_starts(self, snapshot: Snapshot) -> None:
         """Seconds from the beginning of a pod until it was ready, each pod once."""
         pods = snapshot.pods
@@ -264,7 +267,7 @@ class MetricsLog:
             # What is seen first counts: a pod that was killed and came back is ready again much later, and of
             # one that was there from the beginning nobody knows.
             took_s = float(lasted[row, pod]) if lasted[row, pod] > 0 else np.nan
-            self._starts[row].setdefault(float(pods.started_s[row, pod]), took_s)
+            self._starts[row].setdefault((int(pod), float(pods.started_s[row, pod])), took_s)
 
 
 def fit_services(
