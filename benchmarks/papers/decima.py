@@ -11,9 +11,9 @@ HEADING = """## Decima (SIGCOMM'19) and input-dependent baselines (ICLR'19)
 Ratios are mean JCT over mean JCT on the same unseen workloads with the same luck; below 1 the learned policy
 is better. In streams, in overload, on tiny instances and on the published profile the learned policy is a
 [compact scheduler](decisions/015-compact-schedulers.md), and some rows have Decima's network beside it; in
-all other rows it is the network, which in batches has the compact scheduler beside it. Of the components, the ratio is without the part over with it: above 1 the part helps. The paper's
-numbers come from a Spark cluster and from baselines of its time. Ours come from the simulator, and the bar is
-the best rule, tuned."""
+all other rows it is the network, which in batches has the compact scheduler beside it. Of the components,
+the ratio is without the part over with it: above 1 the part helps. The paper's numbers come from a Spark
+cluster and from baselines of its time. Ours come from the simulator, and the bar is the best rule, tuned."""
 
 CLAIMS = (
     Claim(
