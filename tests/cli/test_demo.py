@@ -13,6 +13,8 @@ def test_the_demo_answers_and_leaves_a_report(run: Callable, tmp_path: Path) -> 
     again = run(*words, "--json")
     assert again.json["run_folder"] == "runs/demo-2"
     assert again.json["answer"].endswith(".")
+    played = {row["policy"] for row in again.json["scenarios"][0]["policies"]}
+    assert played > {"fair", "decima-tpch-batch", "compact-tpch"}
 
 
 def test_no_seeds_are_not_taken_for_the_usual_ones(refused: Callable) -> None:

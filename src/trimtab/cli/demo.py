@@ -28,8 +28,8 @@ class _Demo:
     suite: str
     seeds: int
     flags: SuiteFlags
-    learned: str
-    """A trained policy that joins if it comes with the package."""
+    learned: tuple[str, ...]
+    """Trained policies that join if they come with the package."""
     pictures: str
     next_steps: tuple[str, ...]
 
@@ -39,7 +39,7 @@ DEMOS = {
         "dag/batch",
         40,
         SuiteFlags(),
-        "compact-tpch",
+        ("decima-tpch-batch", "compact-tpch"),
         "Gantt charts of the same jobs under each",
         (
             "Bring your own history:  trimtab import spark EVENT_LOGS --out my.workload",
@@ -50,7 +50,7 @@ DEMOS = {
         "stream/jobs",
         5,
         SuiteFlags(job="small-1"),
-        "sure",
+        ("sure",),
         "a day of the same job under each",
         (
             "Bring your own history:  trimtab import common-log ACCESS_LOG --out my.trace",
@@ -61,7 +61,7 @@ DEMOS = {
         "pod/services",
         6,
         SuiteFlags(app="thumbnails"),
-        "aware",
+        ("aware",),
         "two hours of the same service under each",
         (
             "Bring your own history:  trimtab fit-profile METRICS.csv --out my-app.toml",
@@ -73,7 +73,7 @@ DEMOS = {
         "gpu/das-small",
         10,
         SuiteFlags(),
-        "das",
+        ("das",),
         "who held which GPU under each",
         (
             "Bring your own history:  trimtab import slurm-sacct SACCT.txt --out my.workload",
@@ -96,7 +96,7 @@ def demo(
     processes: Processes = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare every rule, and a trained policy, on an embedded workload; say which would serve best.
+    """Compare every rule, and trained policies, on an embedded workload; say which would serve best.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ def demo(
     asked = replace(shown.flags, seed=seed, **ground).suite(
         shown.suite, seeds=shown.seeds if seeds is None else seeds
     )
-    trained = f"{wing}/{shown.learned}" in asked.wing.policy_names()
-    if trained and shown.learned not in asked.policies:
-        asked = asked.model_copy(update={"policies": (*asked.policies, shown.learned)})
+    known = asked.wing.policy_names()
+    learned = [one for one in shown.learned if f"{wing}/{one}" in known and one not in asked.policies]
+    asked = asked.model_copy(update={"policies": (*asked.policies, *learned)})
     tuned = shipped_tuned_values()
     check_names(asked, tuned)
     folder = (
