@@ -13,8 +13,8 @@ LINES = (ROOT / "docs" / "learning.md").read_text().splitlines()
 
 GROUNDS = {
     "20 jobs at once": [
+        ("decima-batch", "embedded: compact / best tuned capped SRPT"),
         ("decima-batch", "embedded: learned / best tuned capped SRPT"),
-        ("decima-batch", "embedded: network / best tuned capped SRPT"),
     ],
     "the same, public profile, trained on it": [
         ("decima-batch", "public profile: learned / best tuned capped SRPT"),
