@@ -108,6 +108,10 @@ def test_no_limit_is_infinite() -> None:
             {"algorithm": "weighing", "baseline": "foreseen", "target_kl": 0.1},
             "target_kl belongs to algorithm = ppo",
         ),
+        (
+            {"algorithm": "natural"},
+            "natural steps by what changes decisions, which teaches no critic; choose",
+        ),
         ({"clip": 1.5}, r"clip = 1.5: .*less than 1"),
         ({"baseline": "critics"}, 'baseline = "critics"'),
         ({"learning_rat": 0.1}, "did you mean 'learning_rate'"),

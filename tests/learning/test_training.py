@@ -74,6 +74,20 @@ def test_ppo_finds_the_best_policy(toy: str, tmp_path: Path) -> None:
     assert result.best_score <= optimum + 1e-6
 
 
+@pytest.mark.parametrize("toy", ["bandit", "exam"])
+def test_natural_steps_find_the_best_policy(toy: str, tmp_path: Path) -> None:
+    """Alone among rollouts of the same luck, and in fewer iterations than its rival has steps."""
+    makes = {
+        "bandit": lambda: ToyTask(linear_agent(4, 3), [Bandit(32, rollouts=4)]),
+        "exam": lambda: ToyTask(linear_agent(5, 2), [Exam(32, rollouts=8)]),
+    }
+    natural = {"algorithm": "natural", "baseline": "same_sequence", "reset_every": 1, "scored": 64}
+    steps = {"learning_rate": 0.7, "final_learning_rate": 0.2, "discount_s": 0, "entropy": 0}
+    settings = TrainingSettings(**{**QUICK.model_dump(), **natural, **steps})
+    result = run(makes[toy](), settings, tmp_path / "run")
+    assert result.best_score <= -1.0 + 1e-6
+
+
 def test_weighing_goes_by_what_is_to_be_expected_not_by_hindsight(tmp_path: Path) -> None:
     weighing = TrainingSettings(**{**QUICK.model_dump(), "algorithm": "weighing", "baseline": "foreseen"})
     result = run(ToyTask(linear_agent(1, 3), [Gamble(32)]), weighing, tmp_path / "run")

@@ -26,6 +26,7 @@ from trimtab.learning.baselines import (
     same_sequence_baseline,
 )
 from trimtab.learning.imitation import imitation_loss
+from trimtab.learning.natural import natural_step
 from trimtab.learning.passes import Metrics, gradient_passes, make_optimiser, summed_step, weighted_mean
 from trimtab.learning.ppo import Experience, Weights, experience_rows, ppo_loss, rows_that_count
 from trimtab.learning.reinforce import reinforce_loss
@@ -148,7 +149,12 @@ def _refuse_baseline(name: BaselineName, agent: Agent, observation: Mapping[str,
 
 def make_update(agent: Agent, settings: TrainingSettings, baseline: Baseline) -> Update:
     """Compile an iteration of the algorithm that the settings name."""
-    learn = {"ppo": _clipped_passes, "reinforce": _one_step, "weighing": _weighing_passes}[settings.algorithm]
+    learn = {
+        "ppo": _clipped_passes,
+        "reinforce": _one_step,
+        "natural": _natural_step,
+        "weighing": _weighing_passes,
+    }[settings.algorithm]
 
     def update(
         state: LearnerState,
@@ -266,6 +272,30 @@ def _one_step(
         rows.weight,
         learning_rate=learning_rate,
         parts=settings.minibatches,
+    )
+
+
+def _natural_step(
+    agent: Agent,
+    settings: TrainingSettings,
+    state: LearnerState,
+    rows: Experience,
+    key: jax.Array,
+    learning_rate: jax.Array,
+    weights: Weights,
+) -> tuple[Parameters, Any, Metrics]:
+    return natural_step(
+        reinforce_loss(agent, weights, value_weight=0.0),
+        agent,
+        make_optimiser(settings.gradient_norm),
+        state.parameters,
+        state.optimiser,
+        rows,
+        key,
+        length=learning_rate,
+        parts=settings.minibatches,
+        scored=settings.scored,
+        damping=settings.damping,
     )
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "flat_rows",
     "gradient_passes",
     "make_optimiser",
+    "summed_gradient",
     "summed_step",
     "weighted_mean",
 ]
@@ -30,6 +31,8 @@ class Optimiser(NamedTuple):
 
     init: Callable[[Parameters], Any]
     update: Callable[[Any, Any, jax.Array], tuple[Any, Any]]
+    of_late: Callable[[Any], Any]
+    """(state) -> the gradients of the last ten steps or so, averaged; shorter than they were at first."""
 
 
 def make_optimiser(gradient_norm: float) -> Optimiser:
@@ -47,7 +50,7 @@ def make_optimiser(gradient_norm: float) -> Optimiser:
         directions, state = chain.update(gradient, state)
         return jax.tree.map(lambda direction: -learning_rate * direction, directions), state
 
-    return Optimiser(chain.init, update)
+    return Optimiser(chain.init, update, lambda state: state[1].mu)
 
 
 def flat_rows(tree: Any) -> Any:
@@ -131,7 +134,16 @@ def summed_step(
     learning_rate: jax.Array,
     parts: int,
 ) -> tuple[Parameters, Any, Metrics]:
-    """Take one step along the gradient over all rows, gathered part by part to save memory.
+    """Take one step along the gradient over all rows (see `summed_gradient`)."""
+    gradient, found = summed_gradient(loss, parameters, rows, weight, parts=parts)
+    updates, state = optimiser.update(gradient, state, learning_rate)
+    return optax.apply_updates(parameters, updates), state, found
+
+
+def summed_gradient(
+    loss: Loss, parameters: Parameters, rows: Any, weight: jax.Array, *, parts: int
+) -> tuple[Any, Metrics]:
+    """The gradient over all rows, gathered part by part to save memory, and what to report.
 
     The loss must be a mean over rows by `weight`; parts then count by their share of it.
     """
@@ -150,7 +162,5 @@ def summed_step(
 
     nothing = jax.tree.map(jnp.zeros_like, parameters)
     gradient, metrics = jax.lax.scan(gathered, nothing, jax.tree.map(cut, (rows, weight)))
-    updates, state = optimiser.update(gradient, state, learning_rate)
     sums = {name: values.sum() for name, values in metrics.items()}
-    found = {**sums, "gradient_norm": optax.tree.norm(gradient)}
-    return optax.apply_updates(parameters, updates), state, found
+    return gradient, {**sums, "gradient_norm": optax.tree.norm(gradient)}

@@ -43,9 +43,10 @@ class TrainingSettings(Settings):
     0.0005
     """
 
-    algorithm: Literal["ppo", "reinforce", "weighing"] = Field(
+    algorithm: Literal["ppo", "reinforce", "natural", "weighing"] = Field(
         default="ppo",
         description="ppo: several clipped steps per iteration; reinforce: one step on whole episodes; "
+        "natural: one step along the natural gradient, averaged over iterations, where luck is large; "
         "weighing: from what several actions would have earned, where the task looks ahead for each.",
     )
     iterations: int = Field(
@@ -62,7 +63,11 @@ class TrainingSettings(Settings):
         default=8, ge=1, le=100_000, description="Parts of each pass; must divide horizon x environments."
     )
     learning_rate: float = Field(
-        default=3e-4, gt=0, le=1, description="Step size of Adam at the first iteration."
+        default=3e-4,
+        gt=0,
+        le=1,
+        description="Step size of Adam at the first iteration; natural: how far each step moves the policy, "
+        "as the root of twice the divergence (0.1: by 0.005).",
     )
     final_learning_rate: float = Field(
         default=3e-5, ge=0, le=1, description="Step size right after the last iteration."
@@ -84,6 +89,18 @@ class TrainingSettings(Settings):
         default=0,
         ge=0,
         description="Stop the passes of an iteration once the policy moved this far; 0: never.",
+    )
+    damping: float = Field(
+        default=1,
+        gt=0,
+        description="natural: how much steps avoid what hardly changes decisions (0: not at all, large: the "
+        "plain gradient).",
+    )
+    scored: int = Field(
+        default=4096,
+        ge=1,
+        le=10_000_000,
+        description="natural: decisions by which steps are measured; each needs the memory of a gradient.",
     )
     smoothing: float = Field(
         default=0.95, ge=0, le=1, description="Lambda: 0 trusts the critic, 1 the rewards."
@@ -205,6 +222,11 @@ class TrainingSettings(Settings):
             raise ValueError("anchor belongs to algorithm = ppo; set anchor = 0, or use ppo")
         if self.algorithm != "ppo" and self.target_kl:
             raise ValueError("target_kl belongs to algorithm = ppo; set target_kl = 0, or use ppo")
+        if self.algorithm == "natural" and self.baseline == "critic":
+            raise ValueError(
+                "algorithm = natural steps by what changes decisions, which teaches no critic; "
+                "choose another baseline, such as same_sequence"
+            )
         if self.algorithm == "weighing" and self.baseline != "foreseen":
             raise ValueError(
                 f"algorithm = weighing judges actions by looking ahead; set baseline = foreseen, not "

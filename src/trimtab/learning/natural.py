@@ -1,0 +1,118 @@
+"""The natural policy gradient: one step an iteration, measured by how much it changes decisions.
+
+A gradient tells what each parameter does to the return, and not what it does to the policy: along some
+parameters a step changes every decision, along others none. The natural gradient (Kakade, NIPS 2001; with a
+step of given divergence as in TRPO, Schulman et al., ICML 2015) divides by the latter, the Fisher matrix: the
+mean over decisions of their *scores* (gradients of the log-probability), each times itself. Here it is never
+built: the scores of some decisions are kept, and the equations solved by conjugate gradients.
+
+Where most of a return is luck, one iteration's gradient is mostly noise, and many small steps along it are a
+random walk. So there is one step an iteration, along the gradients of the last ten or so, averaged.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
+
+from trimtab.learning.agent import Agent, Parameters
+from trimtab.learning.passes import Loss, Metrics, Optimiser, summed_gradient
+from trimtab.learning.ppo import Experience
+
+__all__ = ["natural_direction", "natural_step", "row_scores"]
+
+_AT_ONCE = 1024
+"""Decisions whose scores are worked out side by side."""
+_ROUNDS = 50
+"""Conjugate gradients at most; with a damping of 1 ten are enough."""
+
+
+def natural_step(
+    loss: Loss,
+    agent: Agent,
+    optimiser: Optimiser,
+    parameters: Parameters,
+    state: Any,
+    rows: Experience,
+    key: jax.Array,
+    *,
+    length: jax.Array,
+    parts: int,
+    scored: int,
+    damping: float,
+) -> tuple[Parameters, Any, Metrics]:
+    """Move the policy by `length` (the root of twice the divergence), to where returns of late have grown.
+
+    Of `scored` decisions the scores are kept; on as many others the divergence is measured, and a step that
+    turned out too long is shortened.
+    """
+    gradient, found = summed_gradient(loss, parameters, rows, rows.weight, parts=parts)
+    _, state = optimiser.update(gradient, state, length)
+    downhill, restored = ravel_pytree(jax.tree.map(jnp.negative, optimiser.of_late(state)))
+    for_scores, for_length = jax.random.split(key)
+    scores = row_scores(agent, parameters, _some(rows, for_scores, scored))
+    step = restored(length * natural_direction(scores, downhill, damping))
+    others = _some(rows, for_length, scored)
+    too_long = _divergence(agent, optax.apply_updates(parameters, step), others) / (0.5 * jnp.square(length))
+    shorter = jax.lax.rsqrt(jnp.maximum(too_long, 1.0))
+    moved = optax.apply_updates(parameters, jax.tree.map(lambda leaf: shorter * leaf, step))
+    return moved, state, {**found, "kl": _divergence(agent, moved, others), "shortened": shorter}
+
+
+def row_scores(agent: Agent, parameters: Parameters, rows: Experience) -> jax.Array:
+    """The gradient of each decision's log-probability by all parameters, flat: [rows, parameters]."""
+    flat, restored = ravel_pytree(parameters)
+
+    def score(row: Experience) -> jax.Array:
+        return jax.grad(lambda flat: _log_prob(agent, restored(flat), row))(flat)
+
+    return jax.lax.map(score, rows, batch_size=_AT_ONCE)
+
+
+def natural_direction(scores: jax.Array, uphill: jax.Array, damping: float) -> jax.Array:
+    """Where a gradient leads if distances are those between policies; it moves the policy by 1.
+
+    Or less: a policy that is sure of all it does can hardly be moved, and parameters move by no more than 1
+    for it, on average. The `damping` counts in means of the Fisher matrix's diagonal, where that is not 0.
+
+    >>> scores = jnp.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 0.2], [0.0, -0.2]])
+    >>> [round(float(x), 2) for x in natural_direction(scores, jnp.array([1.0, 1.0]), 1e-6)]
+    [0.01, 1.41]
+    >>> [round(float(x), 2) for x in natural_direction(scores, jnp.array([1.0, 1.0]), 1e6)]
+    [0.7, 0.7]
+    """
+    squares = jnp.mean(jnp.square(scores), axis=0)
+    usual = squares.sum() / jnp.maximum(jnp.sum(squares > 0), 1)
+
+    def damped_fisher(direction: jax.Array) -> jax.Array:
+        return scores.T @ (scores @ direction) / len(scores) + damping * usual * direction
+
+    direction, _ = jax.scipy.sparse.linalg.cg(damped_fisher, uphill, tol=1e-3, maxiter=_ROUNDS)
+    moves = jnp.sqrt(jnp.mean(jnp.square(scores @ direction)))
+    return direction / jnp.maximum(jnp.maximum(moves, jnp.sqrt(jnp.mean(jnp.square(direction)))), 1e-30)
+
+
+def _some(rows: Experience, key: jax.Array, count: int) -> Experience:
+    """Rows drawn among those that count."""
+    picks = jax.random.choice(
+        key, len(rows.weight), (count,), p=rows.weight / jnp.maximum(rows.weight.sum(), 1e-9)
+    )
+    return jax.tree.map(lambda leaf: leaf[picks], rows)
+
+
+def _divergence(agent: Agent, parameters: Parameters, rows: Experience) -> jax.Array:
+    """How far the policy has moved since the rows were played."""
+
+    def of_one(row: Experience) -> jax.Array:
+        change = _log_prob(agent, parameters, row) - row.log_prob.sum()
+        return jnp.exp(change) - 1 - change
+
+    return jnp.mean(jax.lax.map(of_one, rows, batch_size=_AT_ONCE))
+
+
+def _log_prob(agent: Agent, parameters: Parameters, row: Experience) -> jax.Array:
+    """Of one decision; agents that act together make one."""
+    alone = jax.tree.map(lambda leaf: leaf[None], (row.observation, row.action))
+    return agent.judge(parameters, *alone).log_prob.sum()

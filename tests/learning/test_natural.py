@@ -1,0 +1,100 @@
+"""Natural steps: their direction against the closed form, and their length against the divergence."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from tests.learning.toys import linear_agent
+
+from trimtab.learning.natural import natural_direction, natural_step, row_scores
+from trimtab.learning.passes import make_optimiser
+from trimtab.learning.ppo import Experience, Weights
+from trimtab.learning.reinforce import reinforce_loss
+
+FEATURES, ACTIONS, ROWS = 3, 3, 512
+AGENT = linear_agent(FEATURES, ACTIONS)
+
+
+def drawn(seed: int = 0) -> tuple[Any, Experience]:
+    """A policy, and decisions it made in random situations; the first action was good, the second bad."""
+    random = np.random.default_rng(seed)
+    parameters = AGENT.init(jax.random.PRNGKey(seed))
+    features = random.normal(size=(ROWS, FEATURES))
+    features[:, 0] = 1.0
+    seen = {
+        "features": jnp.asarray(features, jnp.float32),
+        "mask": jnp.ones((ROWS, ACTIONS), bool),
+    }
+    acted = AGENT.act(parameters, seen, jax.random.PRNGKey(1))
+    advantage = jnp.array([1.0, -1.0, 0.0])[acted.action[:, 0]]
+    nothing = jnp.zeros(ROWS)
+    return parameters, Experience(
+        seen, acted.action, acted.log_prob, nothing, advantage, nothing, jnp.ones(ROWS)
+    )
+
+
+def test_scores_are_the_gradients_of_single_decisions() -> None:
+    parameters, rows = drawn()
+    scores = row_scores(AGENT, parameters, rows)
+    flat, restored = ravel_pytree(parameters)
+
+    def all_log_probs(flat: jax.Array) -> jax.Array:
+        return AGENT.judge(restored(flat), rows.observation, rows.action).log_prob
+
+    np.testing.assert_allclose(scores, jax.jacrev(all_log_probs)(flat), atol=1e-6)
+
+
+def test_the_direction_solves_the_damped_equations() -> None:
+    random = np.random.default_rng(1)
+    scores, uphill = random.normal(size=(200, 12)), random.normal(size=12)
+    scores[:, 7] = 0.0  # what changes no decision counts in no mean
+    fisher = scores.T @ scores / 200
+    damped = fisher + 0.3 * np.trace(fisher) / 11 * np.eye(12)
+    wanted = np.linalg.solve(damped, uphill)
+    wanted /= np.sqrt(wanted @ fisher @ wanted)
+    found = natural_direction(jnp.asarray(scores), jnp.asarray(uphill), 0.3)
+    np.testing.assert_allclose(found, wanted, rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize("length", [0.05, 0.3])
+def test_a_step_moves_the_policy_by_its_length(length: float) -> None:
+    parameters, rows = drawn()
+    optimiser = make_optimiser(1.0)
+
+    def stepped(parameters: Any, length: jax.Array) -> Any:
+        loss = reinforce_loss(AGENT, Weights(np.float32(0), np.float32(0)), value_weight=0.0)
+        return natural_step(
+            loss,
+            AGENT,
+            optimiser,
+            parameters,
+            optimiser.init(parameters),
+            rows,
+            jax.random.PRNGKey(2),
+            length=length,
+            parts=4,
+            scored=256,
+            damping=0.1,
+        )
+
+    moved, _, found = jax.jit(stepped)(parameters, jnp.float32(length))
+    before, after = (AGENT.judge(p, rows.observation, jnp.zeros((ROWS, 1), int)) for p in (parameters, moved))
+    assert float((after.log_prob - before.log_prob).mean()) > 0.1 * length  # the good action grew likelier
+    assert float(found["kl"]) == pytest.approx(0.5 * length**2, rel=0.35)
+    assert float(found["kl"]) <= 0.5 * length**2 * 1.05
+    assert 0 < float(found["shortened"]) <= 1
+
+
+def test_a_step_measured_by_too_few_decisions_is_shortened() -> None:
+    """Of one decision's score hardly any direction is known to change the policy."""
+    parameters, rows = drawn()
+    optimiser = make_optimiser(1.0)
+    loss = reinforce_loss(AGENT, Weights(np.float32(0), np.float32(0)), value_weight=0.0)
+    _, _, found = natural_step(
+        loss, AGENT, optimiser, parameters, optimiser.init(parameters), rows, jax.random.PRNGKey(3),
+        length=jnp.float32(0.1), parts=1, scored=1, damping=1e-3,
+    )  # fmt: skip
+    assert float(found["shortened"]) < 0.9
