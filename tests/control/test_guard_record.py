@@ -81,11 +81,11 @@ def test_canary_by_slots_gives_everybody_the_same_share_of_time():
     assert acts(again) == turns[0]
 
 
-def play_with_violations(guard, *, policy_share: float, ticks: int) -> list[bool]:
-    """A policy that gives half of the heuristic's 10; who acts decides what is violated next."""
+def play_with_violations(guard, *, policy_share: float, ticks: int, gives: int = 5) -> list[bool]:
+    """A policy that gives half of the heuristic's 10, say; who acts decides what is violated next."""
     play, acted, share = Play(guard, current=10), [], USUAL
     for _ in range(ticks):
-        play.tick(5, heuristic=10, bad=share * 1000, total=1000)
+        play.tick(gives, heuristic=10, bad=share * 1000, total=1000)
         acted.append(acts(play))
         share = policy_share if acts(play) else USUAL
     return acted
@@ -106,6 +106,27 @@ def test_a_policy_no_worse_than_tolerated_is_never_suspended():
     """15 % more than usual is tolerated: usual violations with nothing to blame for, and a little more."""
     guard = plain_guard(record=RECORD, dimension=WIDE)
     assert all(play_with_violations(guard, policy_share=USUAL * 0.15, ticks=300))
+
+
+def test_a_policy_that_gives_less_must_be_late_far_less_often_than_the_heuristic():
+    """Of what is late with nine tenths, 1 - 0.9^8 = 57 % is put down to it: 0.15 / 0.57 is 26 % of the usual.
+
+    As often as usual costs 0.57 - 0.15 a tick, so that 40 last for 95 ticks and 20 for 48.
+    """
+    guard = plain_guard(record=RECORD, dimension=WIDE)
+    assert all(play_with_violations(guard, policy_share=USUAL * 0.26, ticks=500, gives=9))
+    acted = play_with_violations(guard, policy_share=USUAL, ticks=500, gives=9)
+    assert np.flatnonzero(np.diff(acted)).tolist()[:4] == [95, 115, 163, 203]
+
+
+def test_the_longer_the_heuristic_is_never_late_the_less_it_takes_to_be_worse():
+    """A prior of 20 ticks with 0.0002, and so many ticks without any."""
+    record = Record()
+    for ticks, usual in ((20, 0.0001), (180, 0.00002)):
+        play = Play(plain_guard("shadow", record=record), current=10)
+        for _ in range(ticks + 1):
+            play.tick(9, heuristic=10, bad=0, total=1000)
+        assert usual_violations(play.state, record)[0] == pytest.approx(usual, rel=0.05)
 
 
 def test_the_tolerated_share_counts_as_usual():

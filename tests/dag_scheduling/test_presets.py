@@ -64,6 +64,8 @@ def test_a_file_brings_its_own_arrivals(tmp_path: Path) -> None:
     assert drawn.arrival_ms.tolist() == [0, 3000]
     first = draw_workload(trace.model_copy(update={"jobs": 1}), executors=2, seed=5)
     assert first.job_count == 1
+    with pytest.raises(WorkloadError, match=r"^jobs = 3: .*mine\.workload has 2; lower jobs, or use"):
+        draw_workload(trace.model_copy(update={"jobs": 3}), executors=2, seed=5)
     batch = draw_workload(WorkloadSettings(name=str(path), jobs=7), executors=2, seed=5)
     assert (batch.job_count, batch.arrival_ms.max()) == (7, 0)
 

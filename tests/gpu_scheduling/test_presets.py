@@ -105,6 +105,11 @@ def test_jobs_are_filtered_and_it_is_noted(tmp_path: Path) -> None:
     assert draw_workload(settings, gpus=4, seed=1).job_count == 2
     every = settings.model_copy(update={"most_gpus": None, "shortest_s": 0.0})
     assert draw_workload(every, gpus=4, seed=1).job_count == 4
+    # Those left out are noted; those that are not there at all cannot be asked for.
+    asked = settings.model_copy(update={"jobs": 4})
+    assert draw_workload(asked, gpus=4, seed=1).provenance.settings["left_out"] == 2
+    with pytest.raises(WorkloadError, match=r"^jobs = 5: .*my\.workload has 4; lower jobs, or use"):
+        draw_workload(settings.model_copy(update={"jobs": 5}), gpus=4, seed=1)
 
 
 def test_a_trace_is_split_by_time(tmp_path: Path) -> None:

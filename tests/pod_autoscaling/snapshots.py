@@ -36,6 +36,7 @@ def snapshot_of(
     history: int = 20,
     pods: int | None = None,
     interval_s: float = 15.0,
+    metric_window_s: float = 15.0,
     **given: Any,
 ) -> Snapshot:
     """A snapshot of services that have run unchanged for long; whatever is given replaces what is usual.
@@ -102,6 +103,7 @@ def snapshot_of(
     made = Snapshot(
         now_s=now_s,
         interval_s=interval_s,
+        metric_window_s=metric_window_s,
         services=services,
         size=asked,
         ready=one_each("ready", (found.exists & found.ready).sum(1), np.int64),

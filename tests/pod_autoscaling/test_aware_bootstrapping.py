@@ -164,6 +164,21 @@ def test_a_learner_that_acted_all_the_time_waits_until_the_rule_has_shown_what_i
     assert 0 in one._credits and one.events[-1][:3] == (100, 0, Phase.ONLINE)
 
 
+def test_each_learner_tries_out_as_much_as_its_own_time_online_tells(monkeypatch):
+    """The second has been online for all its iterations: what it answers has no noise any more."""
+    loud = IMPATIENT.model_copy(update={"exploration": 0.5, "final_exploration": 0.0})
+    one = started(SETTINGS.model_copy(update={"training": loud}))
+    one.live(OBSERVED + 5)
+    assert one.online[-1].all()
+    one._acted[:] = [0, loud.iterations * loud.horizon]
+    plain = one._fleet.actors(np.arange(2))(one._task.observe())
+    asked, answer = [], one._fleet.player.answer
+    monkeypatch.setattr(one._fleet.player, "answer", lambda actions: (asked.append(actions), answer(actions)))
+    one.live(1)
+    off = np.abs(asked[0] - plain).max(axis=1)
+    assert off[0] > 0.05 and off[1] < 1e-5
+
+
 def test_all_that_was_observed_is_kept_however_long():
     one = started(observe_ticks=1000)
     for _ in range(1001):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,20 @@ def test_cores_are_those_of_the_answer_less_those_of_the_other() -> None:
     calm, rushed = thoughts[0].wanted[0], thoughts[-1].wanted[0]
     cores = rushed[REPLICAS] * rushed[CPU] - calm[REPLICAS] * calm[CPU]
     assert told.influences[0].cores == pytest.approx(cores)
+
+
+def test_the_first_answer_is_gone_towards_all_the_way_in_what_is_told_too() -> None:
+    """However slowly a policy follows its answers, before the first there is none to come from."""
+    policy = policy_of("logratio3")
+    policy.design = replace(policy.design, smoothing=0.5)
+    first = policy.parameters["actor"]["layers"][0]["weights"]
+    first[np.arange(len(first)) != FEATURES.index("throttled")] = 0.0
+    services = services_of(1)
+    usual, rush = snapshot_of(services), snapshot_of(services, throttled=0.25)
+    calm, rushed = (policy.begin(services).consider(one) for one in (usual, rush))
+    told = explain(policy, rushed, rush, others=[calm, calm, rushed])
+    cores = [one.wanted[0, REPLICAS] * one.wanted[0, CPU] for one in (rushed, calm)]
+    assert told.influences[0].cores == pytest.approx(cores[0] - cores[1]) != 0
 
 
 # --- what the service seems to be like ------------------------------------------------------------

@@ -14,6 +14,7 @@ from trimtab.core.errors import SettingsError
 from trimtab.core.randomness import split
 from trimtab.learning.off_policy_settings import OffPolicySettings
 from trimtab.learning.off_policy_state import LearnerShape, new_parameters
+from trimtab.pod_autoscaling.aware import retraining
 from trimtab.pod_autoscaling.aware.retraining import (
     GivenServices,
     MetricsLog,
@@ -149,6 +150,17 @@ def test_of_pods_that_begin_together_each_start_counts_once():
     again_s = [0.0, 150.0, 120.0, 131.0]
     log.note(snapshot_of(one, now_s=155.0, pod_started_s=began_s, pod_ready_changed_s=again_s))
     np.testing.assert_array_equal(log.starts_s(0), [np.nan, 8.0, 20.0, 31.0])
+
+
+def test_the_oldest_starts_are_forgotten_but_not_those_of_pods_that_are_there(monkeypatch):
+    """The first pod stays, three come and go at a time: it was ready after 8 s and again much later."""
+    monkeypatch.setattr(retraining, "_MOST_STARTS", 5)
+    log, one = MetricsLog(), services_of()
+    for step in range(4):
+        now_s = 100.0 + 100 * step
+        began_s, ready_s = [92.0, now_s, now_s, now_s], [100.0 + 50 * step, *now_s + np.array([1, 2, 3])]
+        log.note(snapshot_of(one, now_s=now_s + 5, pod_started_s=began_s, pod_ready_changed_s=ready_s))
+    np.testing.assert_array_equal(log.starts_s(0), [8.0, 3.0, 1.0, 2.0, 3.0])
 
 
 def test_a_log_keeps_no_more_than_it_should(observed):

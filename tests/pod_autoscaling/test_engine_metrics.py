@@ -101,7 +101,9 @@ def test_pods_are_measured_after_a_whole_window_and_with_a_lag():
     assert [one for one, _ in seen] == [False] * 6 + [True] * 10
     assert seen[6][1] == pytest.approx(np.mean(used_s[:4]))
     assert seen[9][1] == seen[6][1] and seen[10][1] == pytest.approx(np.mean(used_s[4:8]))
-    assert snapshot.pods.measured_s[0, 0] == 12.0
+    assert (snapshot.pods.measured_s[0, 0], snapshot.metric_window_s) == (12.0, 4.0)
+    # Windows are of whole seconds.
+    assert Simulator([constant(100)], exact(metric_window_s=2.5)).snapshot().metric_window_s == 3.0
     assert snapshot.pods.memory[0, 0] >= 60
 
 

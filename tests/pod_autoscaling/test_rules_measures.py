@@ -140,6 +140,18 @@ def test_the_highest_want_of_a_minute_is_what_is_scaled_down_to() -> None:
     assert highest(np.array([np.nan]), snapshot_of(ONE), np.array([9.0])).tolist() == [9.0]
 
 
+@pytest.mark.parametrize(
+    ("interval_s", "done"), [(40.0, [6, 6, 2, 2]), (60.0, [6, 6, 2, 2]), (90.0, [6, 2, 2, 2])]
+)
+def test_no_want_older_than_the_span_is_kept_for(interval_s: float, done: list[float]) -> None:
+    """A want of 6 and then of 2: at intervals of 40 s the 6 is 80 s old in the third decision."""
+    highest, present, found = Highest(ONE, 60.0), np.array([6.0]), []
+    for _ in range(4):
+        present = highest(np.array([2.0]), snapshot_of(ONE, interval_s=interval_s), present)
+        found.append(present[0])
+    assert found == done
+
+
 def test_a_service_that_begins_anew_has_no_past() -> None:
     two, highest = services_of(2), None
     highest = Highest(two, 60.0)

@@ -67,6 +67,14 @@ def test_hpa_leaves_out_pods_that_are_starting_or_going() -> None:
     assert decided("hpa:target=50", snapshot) == [6, 1, 512]
 
 
+def test_hpa_trusts_the_cpu_of_a_new_pod_once_all_of_its_window_was_ready() -> None:
+    """4 pods at 90 % of target 60: 6; with the fourth, ready for half a minute, counted as idle: 5."""
+    new: Any = {"pod_started_s": [0.0] * 3 + [35_940.0], "pod_ready_changed_s": [0.0] * 3 + [35_970.0]}
+    short, long = (snapshot_of(ONE, cpu=3.6, metric_window_s=window_s, **new) for window_s in (15.0, 60.0))
+    assert decided("hpa:target=60", short) == [6, 1, 512]
+    assert decided("hpa:target=60", long) == [5, 1, 512]
+
+
 def test_hpa_counts_only_changes_that_were_made() -> None:
     """Something else kept the service at 1 pod: the limit of 4 pods in 15 s still starts from there."""
     stuck = [later(step, size=(1, 1.0, 512), cpu=1.0, pod_cpu=9.0) for step in range(3)]

@@ -182,7 +182,7 @@ class Record(Settings):
         default=0.15,
         ge=0,
         le=1000,
-        description="Violations beyond the heuristic's usual ones that are tolerated.",
+        description="What may be put down to a policy, as a share of the heuristic's usual violations.",
     )
     tolerated_share: float = Field(
         default=0.0, ge=0, le=1, description="Violating share never held against a policy; 0: relative alone."

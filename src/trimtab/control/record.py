@@ -31,7 +31,8 @@ from trimtab.core.errors import ActionError
 
 __all__ = ["Judgement", "judge", "usual_violations"]
 
-# The prior counts as much as five minutes of a 15-s loop. A day later the heuristic's record weighs half.
+# The prior counts as much as five minutes of a 15-s loop. The heuristic's record weighs half after another
+# day of it alone; while a policy acts nothing fades.
 _PRIOR_TICKS = 20.0
 _MEMORY_TICKS = 5760.0
 

@@ -93,6 +93,8 @@ def rescaled(
         rate = update_average_rate(rate, rewards, elapsed_s, window=settings.average_over)
         rewards = differential_rewards(rewards, elapsed_s, rate)
     if settings.scale_rewards:
+        # Steps of whole episodes that do not count are sums of 0 here, so the spread comes out about a tenth
+        # too large; advantages are brought to deviation 1 afterwards.
         spread = update_return_spread(spread, rewards, elapsed_s, ended, discount_s=settings.discount_time_s)
         rewards = rewards / spread.deviation
     if rollout.beyond is not None:

@@ -248,7 +248,8 @@ class Learner:
         def apart(rows: jax.Array) -> jax.Array:
             return rows.reshape(members, -1, rows.shape[-1])
 
-        decide = jax.vmap(self._decide, in_axes=(0, 0, 0, 0, 0, 0, None))
+        apiece = 0 if exploration.ndim else None
+        decide = jax.vmap(self._decide, in_axes=(0, 0, 0, 0, 0, 0, apiece))
         told = (apart(token), apart(renewed), apart(observation))
         actions, playing = decide(parameters, playing, *told, jax.random.split(key, members), exploration)
         return actions.reshape(-1, actions.shape[-1]), playing

@@ -40,9 +40,16 @@ class Player:
         self._renewed = np.ones((task.size, 1), np.float32)
 
     def ask(
-        self, parameters: Parameters, key: Any, exploration: float, random: np.random.Generator
+        self,
+        parameters: Parameters,
+        key: Any,
+        exploration: float | NDArray[np.float32],
+        random: np.random.Generator,
     ) -> NDArray[np.float32]:
-        """Actions for what is seen now, with noise; at first, where so wanted, all noise."""
+        """Actions for what is seen now, with noise; at first, where so wanted, all noise.
+
+        Its deviation is one for all members, or each its own, [members].
+        """
         self._before = looked(self._task)
         actions, self._playing = self._learner.act(
             parameters,
@@ -51,7 +58,7 @@ class Player:
             self._renewed,
             self._before.observation,
             key,
-            np.float32(exploration),
+            np.asarray(exploration, np.float32),
         )
         if self.decisions < self._learner.settings.random_steps:
             return random.uniform(-1, 1, actions.shape).astype(np.float32)

@@ -105,6 +105,7 @@ class Snapshot(NamedTuple):
 
     now_s: Floats  # [E]: time of day counts from midnight of the first day
     interval_s: float  # between decisions
+    metric_window_s: float  # over which the usage of pods is a mean
     services: Services
     size: Floats  # [E, 3]: as asked for last
     ready: Integers  # [E]: pods that get requests now

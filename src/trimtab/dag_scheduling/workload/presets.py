@@ -111,7 +111,8 @@ def draw_workload(settings: WorkloadSettings, *, executors: int, seed: int, part
     """Draw the jobs of one episode; the same seed gives the same jobs to every policy.
 
     A trace is split by time: of its first 70 % (training) or the rest (test) an episode takes so many
-    jobs in a row, from a place that depends on the seed. With `all`, it is the beginning of the trace.
+    jobs in a row, from a place that depends on the seed. With `all`, it is the beginning of the trace,
+    and all of one that is shorter than the usual number of jobs; more than it has cannot be asked for.
     """
     source = find_source(settings.name)
     if settings.random_memory:
@@ -119,6 +120,7 @@ def draw_workload(settings: WorkloadSettings, *, executors: int, seed: int, part
     if settings.arrivals == "trace":
         trace = _as_trace(source, settings.name)
         if part == "all":
+            _refuse_more_jobs(settings, trace.job_count)
             return _jobs_in_a_row(trace, 0, settings.jobs)
         return _stretch(trace, settings.jobs, seed, part)
     profile = source if isinstance(source, Profile) else source.profile
@@ -242,6 +244,14 @@ def _as_trace(source: Source, name: str) -> Workload:
     if isinstance(source, Workload):
         return source
     raise WorkloadError(f"workload {name!r} has no arrivals of its own; use arrivals = batch or poisson")
+
+
+def _refuse_more_jobs(settings: WorkloadSettings, jobs: int) -> None:
+    """Fewer jobs than were asked for would pass for all of them; the usual number is nobody's wish."""
+    if "jobs" in settings.model_fields_set and settings.jobs > jobs:
+        raise WorkloadError(
+            f"jobs = {settings.jobs}: {settings.name} has {jobs}; lower jobs, or use arrivals = batch"
+        )
 
 
 def training_jobs(trace: Workload) -> int:

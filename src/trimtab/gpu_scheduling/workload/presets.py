@@ -141,8 +141,9 @@ def draw_workload(settings: WorkloadSettings, *, gpus: float, seed: int, part: P
 
     `gpus` is the capacity that a load refers to, in GPUs of the reference speed. A trace is split by time: of
     its first 70 % (training) or the rest (test) an episode takes so many jobs in a row, from a place that
-    depends on the seed; with `all`, it is the beginning of the trace. Batches and streams of a trace are
-    drawn from the jobs of that part, each as likely as any other.
+    depends on the seed; with `all`, it is the beginning of the trace, and all of one that is shorter than the
+    usual number of jobs; more than it has cannot be asked for. Batches and streams of a trace are drawn from
+    the jobs of that part, each as likely as any other.
 
     >>> jobs = draw_workload(WorkloadSettings(jobs=100), gpus=32, seed=1)
     >>> jobs.job_count, float(jobs.gpus.max()) <= 16
@@ -152,6 +153,7 @@ def draw_workload(settings: WorkloadSettings, *, gpus: float, seed: int, part: P
     if settings.arrivals == "trace":
         trace = _as_trace(source, settings.name)
         if part == "all":
+            _refuse_more_jobs(settings)
             return jobs_in_a_row(trace, 0, settings.jobs)
         return _stretch(trace, settings.jobs, seed, part)
     jobs = _drawn(source, settings, seed, part)
@@ -425,6 +427,18 @@ def _drawn(source: Source, settings: WorkloadSettings, seed: int, part: Part) ->
     places = integers(split(seed, "jobs"), np.arange(settings.jobs), high=pool.job_count)
     nameless = replace(pool, ids=(), arrival_ms=np.zeros(pool.job_count, np.int64))
     return nameless.chosen(places)
+
+
+def _refuse_more_jobs(settings: WorkloadSettings) -> None:
+    """Fewer jobs than were asked for would pass for all of them; what is left out of a trace is noted."""
+    source = find_source(settings.name)
+    if isinstance(source, GeneratedJobs) or "jobs" not in settings.model_fields_set:
+        return
+    if settings.jobs > source.job_count:
+        raise WorkloadError(
+            f"jobs = {settings.jobs}: {settings.name} has {source.job_count}; lower jobs, or use arrivals = "
+            "batch"
+        )
 
 
 def _stretch(trace: Workload, jobs: int, seed: int, part: Part) -> Workload:

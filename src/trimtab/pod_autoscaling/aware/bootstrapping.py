@@ -162,7 +162,8 @@ class Bootstrapper:
         self._learn_offline(self._due())
         acting = np.array([one.phase is Phase.ONLINE for one in self.starts])
         schedules = [self._online_schedule(row) for row in np.flatnonzero(acting).tolist()]
-        exploration = max((one.exploration for one in schedules), default=0.0)
+        exploration = np.zeros(len(acting), np.float32)
+        exploration[acting] = [one.exploration for one in schedules]
         asked = self._fleet.ask(self._random, exploration)
         self._task.by_rule[:] = ~acting
         if schedules:
@@ -349,11 +350,11 @@ class _Fleet:
         self.player = Player(task, acting, self.replay)
         self._some, self._updates = _updating(alone.model_dump_json(), self.shape), 0
 
-    def ask(self, random: np.random.Generator, exploration: float) -> Answers:
-        """What every learner would do now, with noise."""
+    def ask(self, random: np.random.Generator, exploration: Answers) -> Answers:
+        """What every learner would do now, each with noise of its own size, [learners]."""
         parameters = self._state.parameters
         if self._count == 1:
-            parameters = jax.tree.map(lambda leaf: leaf[0], parameters)
+            parameters, exploration = jax.tree.map(lambda leaf: leaf[0], (parameters, exploration))
         key = random.integers(0, 2**32, 2, np.uint32)
         return self.player.ask(parameters, key, exploration, random)
 

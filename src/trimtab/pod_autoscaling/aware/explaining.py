@@ -358,8 +358,9 @@ def _influences(
     answers = actor_actions(policy.parameters["actor"], observations, contexts, design.networks, np)
     moved = thought.answer[0].astype(np.float64) - answers
     # What is done goes towards an answer only so far.
-    done = (thought.action + design.smoothing * (answers - thought.answer)).astype(np.float32)
-    cores = _cores_moved(design, thought, snapshot, answers if design.smoothing == 1 else done)
+    share = float(thought.share[0])
+    done = (thought.action + share * (answers - thought.answer)).astype(np.float32)
+    cores = _cores_moved(design, thought, snapshot, answers if share == 1 else done)
     told = [
         Influence(name, tuple(float(one) for one in row), None if cores is None else float(cores[at]))
         for at, (name, row) in enumerate(zip(names, moved, strict=True))

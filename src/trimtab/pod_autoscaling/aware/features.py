@@ -182,6 +182,11 @@ class Observer:
         other.holds_budget, other.rule.crowding = self.holds_budget, self.rule.crowding.taken(rows)
         return other
 
+    @property
+    def shares(self) -> Floats:
+        """How far the next action goes towards its answer, [E]: all the way where none was before."""
+        return np.where(self._acted, self._design.smoothing, 1.0)
+
     def moved_towards(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """The action before, moved towards this one as far as the design has it; the first is taken as is.
 

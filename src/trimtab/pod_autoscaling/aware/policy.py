@@ -81,6 +81,8 @@ class Considered(NamedTuple):
     """What is done: the action before, moved towards the answer."""
     wanted: Floats
     """The same as sizes, [E, 3]."""
+    share: Floats
+    """How far the action went towards the answer, [E]."""
 
 
 class AwareDecider:
@@ -127,11 +129,12 @@ class AwareDecider:
         shown = seen.observation if context is None else np.concatenate([seen.observation, context], axis=1)
         self.lately.see(shown, seen.fresh)
         answer = self._actor.decide(seen.observation)
+        share = self._observer.shares
         action = self._observer.moved_towards(answer)
         self._observer.acted(action)
         self._before = (seen.observation, action)
         wanted = self._actuator.sized(action, snapshot, seen)
-        return Considered(seen, context, self._actor.profile, answer, action, wanted)
+        return Considered(seen, context, self._actor.profile, answer, action, wanted, share)
 
 
 def load_policy(path: str | Path) -> AwarePolicy:

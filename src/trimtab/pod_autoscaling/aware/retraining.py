@@ -52,6 +52,8 @@ EVERY = slice(None)
 """The whole of a log."""
 
 _LEAST_RATE = 1e-3
+_MOST_STARTS = 10_000
+"""Starts of pods that are remembered of a service: enough for a median, whatever its pods do for years."""
 
 
 class Outcomes(NamedTuple):
@@ -268,6 +270,12 @@ class MetricsLog:
             # one that was there from the beginning nobody knows.
             took_s = float(lasted[row, pod]) if lasted[row, pod] > 0 else np.nan
             self._starts[row].setdefault((int(pod), float(pods.started_s[row, pod])), took_s)
+        for row, starts in enumerate(self._starts):
+            if len(starts) > _MOST_STARTS:
+                there = {(pod, float(pods.started_s[row, pod])) for pod in np.flatnonzero(pods.exists[row])}
+                gone = [one for one in starts if one not in there]
+                for one in gone[: len(starts) - _MOST_STARTS]:
+                    del starts[one]
 
 
 def fit_services(

@@ -42,9 +42,6 @@ __all__ = [
     "pod_samples",
 ]
 
-# The metrics server scrapes every 15 s, and its window is the time between two scrapes.
-_METRIC_WINDOW_S = 15.0
-
 TARGET = Parameter(
     "target",
     70.0,
@@ -107,7 +104,7 @@ def pod_samples(snapshot: Snapshot, service: int) -> list[PodSample]:
                 # One that never was ready has had its condition, unready, since it began.
                 ready_changed_s=started_s if math.isnan(changed_s) else changed_s,
                 measured_s=float(pods.measured_s[at]) if measured else math.inf,
-                window_s=_METRIC_WINDOW_S,
+                window_s=snapshot.metric_window_s,
             )
         )
     return found

@@ -224,8 +224,9 @@ class Highest:
             return wanted
         fresh = just_begun(snapshot)
         if not len(self._kept):
-            # One of exactly `span_s` ago counts too: a minute of 15-second intervals holds five.
-            count = 1 + intervals_in(self._span_s, snapshot.interval_s)
+            # One of exactly `span_s` ago counts too: a minute of 15-second intervals holds five; of 40-second
+            # ones two, for the third is older, as in HPA.
+            count = 1 + math.floor(self._span_s / snapshot.interval_s + _ROUNDING)
             self._kept = np.zeros((count, self._services))
             fresh = np.ones_like(fresh)
         self._kept[:, fresh] = 0.0

@@ -195,6 +195,7 @@ class Simulator:
         return Snapshot(
             now_s=run["start_s"] + run["second"],
             interval_s=float(deployment.interval_s),
+            metric_window_s=float(window_s(deployment)),
             services=self.services,
             size=size,
             ready=run["ready_count"].copy(),
