@@ -424,6 +424,14 @@ def test_a_gang_whose_pods_ask_for_different_models(tmp_path: Path) -> None:
     assert report.filled == {"jobs whose pods ask for different GPU models: any of these will do": 1}
 
 
+def test_a_model_that_is_not_of_the_reference_speed_is_told(tmp_path: Path) -> None:
+    rows = ["a,ns,,0,0,60,1,NVIDIA-A100-SXM4-80GB,", "b,ns,,0,0,60,1,V100,", "c,ns,,0,0,60,1,,"]
+    _, report = import_kubernetes_pods(pods(tmp_path, *rows))
+    (told,) = [line for line in report.assumptions if "times the reference speed" in line]
+    assert told.startswith("jobs that ask for A100 run there at 2.2 times the reference speed; if they were")
+    assert told.endswith("declare A100 with speed 1 in gpu_types of the cluster")
+
+
 def test_a_gang_of_different_parts_is_rounded_up_and_told(tmp_path: Path) -> None:
     jobs, report = import_kubernetes_pods(pods(tmp_path, "a,ns,j,0,0,9,1,,", "b,ns,j,0,0,9,0.5,,"))
     assert jobs.gpus.tolist() == [2.0]
