@@ -196,13 +196,16 @@ def test_tables_in_three_forms(comparison: Comparison) -> None:
     text = markdown(comparison)
     assert text.startswith("dag/batch: 5 tiny:three-sizes jobs, batch arrivals, 3 executors")
     assert f"| ★ {result.best.policy} |" in text
-    for width, columns in ((200, 10), (120, 6), (80, 3)):
+    for width, columns in ((200, 10), (120, 9), (80, 5), (60, 3)):
         table = terminal_table(comparison, result, width=width)
         assert len(table.columns) == columns
         console = Console(width=width, file=StringIO())
         with console.capture() as shown:
             console.print(table)
         assert "…" not in shown.get()
+        told = " ".join(shown.get().split())
+        assert ("No room here for" in told) == (columns < 10)
+        assert ("longest wait, s (a wider terminal shows them)" in told) == (columns < 10)
     plain = as_plain(comparison)
     assert json.loads(json.dumps(plain, allow_nan=False)) == json.loads(json.dumps(plain))
     assert len(plain["scenarios"][0]["policies"][0]["episodes"]) == 4

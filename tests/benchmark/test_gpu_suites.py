@@ -89,6 +89,16 @@ def test_seeds_that_share_the_jobs_of_a_trace_are_told() -> None:
     assert DasSmallSuite.usual().notes() == []
 
 
+def test_jobs_of_a_file_that_are_left_out_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "my.workload"
+    jobs = make_workload(range(0, 40_000, 1000), duration_ms=[60_000] * 40, gpus=[1, 2, 4, 64] * 10)
+    save_workload(jobs, path)
+    workload = {"name": str(path), "jobs": 5, "shortest_s": 0}
+    told = f"{path}: 10 of 40 jobs with more than 32 GPUs are left out."
+    assert load_settings(DasSmallSuite, None, {"workload": workload | {"most_gpus": 32}}).notes() == [told]
+    assert load_settings(DasSmallSuite, None, {"workload": workload | {"most_gpus": 64}}).notes() == []
+
+
 def test_unknown_grounds_are_refused() -> None:
     with pytest.raises(RegistryError, match="did you mean"):
         small(**{"workload.name": "pia"}).check()

@@ -238,6 +238,14 @@ def test_headline_does_not_claim_what_the_interval_leaves_open() -> None:
     )
 
 
+def test_headline_of_policies_that_did_the_same() -> None:
+    fair = ReportRow("fair", [Measured(100, 95, 105)])
+    twin = ReportRow("twin", [Measured(100, 95, 105)], change=Measured(0, 0, 0))
+    told = headline(table(fair, twin, reference="fair"))
+    assert told.endswith("On every workload fair did just as well.")
+    assert "chance" not in told
+
+
 def test_headline_without_a_reference_names_the_runner_up() -> None:
     told = headline(
         table(

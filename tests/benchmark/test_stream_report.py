@@ -128,6 +128,20 @@ def test_records_that_leave_are_scaled_where_few_do() -> None:
     np.testing.assert_allclose(section.curves[0].y, section.curves[1].y)
 
 
+def test_a_job_that_drops_records_does_not_look_as_if_work_piled_up() -> None:
+    episode = made_up_episode(intervals=90)
+    nothing = np.zeros_like(episode.backlog)
+    filtered = replace(episode, left=0.6 * episode.arrived, backlog=nothing)
+    assert "Of this job 0.6 leave for each that was read" in chart([filtered], "rates").text
+    whole = replace(episode, left=episode.arrived, backlog=nothing)
+    assert "leave for each" not in chart([whole], "rates").text
+    # Four tenths were not read: what is missing did pile up.
+    waiting = nothing.copy()
+    waiting[-1] = 0.4 * episode.arrived.sum() * episode.interval_s
+    behind = replace(filtered, backlog=waiting)
+    assert "leave for each" not in chart([behind], "rates").text
+
+
 def test_facts(episodes: list[Episode]) -> None:
     assert stream_facts(episodes) == {
         "Job": "made-up-12",

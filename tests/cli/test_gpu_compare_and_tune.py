@@ -119,7 +119,7 @@ def test_jobs_are_imported_and_can_be_used(run: Callable, tmp_path: Path) -> Non
     (tmp_path / "jobs.csv").write_text("\n".join(lines))
     answer = run("import", "gpu-jobs-csv", "jobs.csv", "--out", "my.workload")
     assert answer.code == 0, answer
-    assert "my.workload: 40 jobs in 0.0 days, at most 4 GPUs" in answer.out
+    assert "my.workload: 40 jobs in 39.0 min, at most 4 GPUs, 3.06 GPU-hours" in answer.out
     assert load_workload(tmp_path / "my.workload").job_count == 40
     assert run("import", "gpu-jobs-csv", "jobs.csv", "--out", "my.workload", "--json").json["jobs"] == 40
     trace = [*COMPARE[:2], "--workload", "my.workload", "--arrivals", "trace", *COMPARE[4:], *TWO, "--json"]

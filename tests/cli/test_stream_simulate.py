@@ -153,7 +153,7 @@ def test_a_day_of_history_is_played(
 def test_a_quiet_log_is_told_in_digits_that_count(run: Callable, tmp_path: Path) -> None:
     """145 requests a day, at most one a minute."""
     answer = run("import", "common-log", access_log(tmp_path), "--out", "mine.trace")
-    assert "1.0 days, mean 0.00168 and at most 0.0167 per second" in answer.out
+    assert "24.0 h, mean 0.00168 and at most 0.0167 per second" in answer.out
 
 
 def test_a_trace_file_keeps_its_rates(run: Callable, tmp_path: Path) -> None:

@@ -138,4 +138,6 @@ def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
     listed = run("train", "stream", "--presets", "--json").json
     assert [entry["name"] for entry in listed] == sorted([*preset_names(), "sure-compact"])
     assert all(entry["description"].endswith(".") for entry in listed)
-    assert "\nsure-cpu " in run("train", "stream", "--presets").out
+    listed = run("train", "stream", "--presets").out
+    assert "\nsure-cpu " in listed
+    assert listed.endswith("These are of stream; of dag, pod, gpu: trimtab train WING --presets\n")

@@ -193,6 +193,30 @@ def test_many_environments_take_the_course_of_single_ones(flat: bool) -> None:
     assert episodes > 2 * count
 
 
+def test_a_mask_resets_some_and_leaves_the_others_alone() -> None:
+    envs = DagSchedulingVectorEnv(sampler, CLUSTER, SETTINGS, num_envs=3)
+    _, infos = envs.reset(seed=20)
+    envs.action_space.seed(1)
+    for _ in range(5):
+        observations, *_, infos = envs.step(envs.action_space.sample(mask=infos["action_mask"]))
+    before = {name: part.copy() for name, part in observations.items()}
+    now_ms = infos["now_ms"].copy()
+    mask = np.array([True, False, True])
+    observations, infos = envs.reset(seed=[7, 8, None], options={"reset_mask": mask})
+    assert infos["_seed"].tolist() == mask.tolist()
+    assert infos["seed"][0] == 7
+    assert infos["now_ms"][1] == now_ms[1]
+    start, _ = make().reset(seed=7)
+    for name, part in observations.items():
+        np.testing.assert_array_equal(part[1], before[name][1])
+        np.testing.assert_array_equal(part[0], start[name])
+    for wrong in (np.array([True]), np.zeros(3, bool), np.array([1, 0, 1])):
+        with pytest.raises(SettingsError, match="give 3 times true or false, once true"):
+            envs.reset(options={"reset_mask": wrong})
+    with pytest.raises(TrimtabError, match="without a reset_mask first"):
+        DagSchedulingVectorEnv(sampler, num_envs=3).reset(options={"reset_mask": mask})
+
+
 def test_make_vec_uses_the_compiled_batch_and_resets_at_the_next_step() -> None:
     envs = gymnasium.make_vec(register(), num_envs=2, sampler=sampler, cluster=CLUSTER, settings=SETTINGS)
     assert isinstance(envs.unwrapped, DagSchedulingVectorEnv)
@@ -269,6 +293,10 @@ def test_misuse_is_refused_in_one_line() -> None:
         env.step([0, 0])
     with pytest.raises(WorkloadError, match="but max_stages = 1; set max_stages to at least"):
         make(max_stages=1).reset(seed=0)
+    with pytest.raises(
+        SettingsError, match=r"seed 1180591620717411303424; use a whole number from 0 to 2\^62"
+    ):
+        make().reset(seed=2**70)
     with pytest.raises(SettingsError, match="num_envs = 0"):
         DagSchedulingVectorEnv(sampler, num_envs=0)
     envs = DagSchedulingVectorEnv(sampler, num_envs=2)

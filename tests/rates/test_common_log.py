@@ -63,6 +63,16 @@ def test_zones_are_put_on_the_clock_of_the_first_line(tmp_path: Path) -> None:
     assert universal.start_s == 4 * 3600 + 60
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_empty_lines_are_no_requests(end: str, tmp_path: Path) -> None:
+    log = "".join(line(f"00:0{minute}:05").rstrip("\n") + 2 * end for minute in range(3))
+    trace, report = import_common_log(written(tmp_path, log + 2 * end))
+    assert trace.rates.tolist() == [1 / 60] * 3
+    assert not report.lost
+    with pytest.raises(HistoryError, match="is empty"):
+        import_common_log(written(tmp_path, 3 * end, "empty_log"))
+
+
 def test_steps_of_another_length(tmp_path: Path) -> None:
     trace, _ = import_common_log(written(tmp_path, SOUND), step_s=10)
     assert len(trace.rates) == 10

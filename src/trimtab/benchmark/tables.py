@@ -23,8 +23,8 @@ __all__ = [
 ]
 
 BEST, TIED = "★", "≈"
-COLUMNS = (20, 5, 2)
-"""Beside the policy: all of them, or where a terminal has no room for them the first few."""
+LEAST_COLUMNS = 2
+"""Beside the policy, however narrow a terminal is."""
 MOST_CHARACTERS = 100_000
 """More than any table has in a line."""
 LEGEND = (
@@ -36,12 +36,15 @@ LEGEND = (
 def terminal_table(comparison: Comparison, result: ScenarioResult, *, width: int | None = None) -> Table:
     """A table for rich; the best policy is bold and marked. None: as wide as it likes.
 
-    A narrow terminal gets fewer columns, then names of policies in several lines; no number is cut.
+    A narrow terminal gets fewer columns, and is told so, then names of policies in several lines; no number
+    is cut.
     """
-    tables = [_table(comparison, result, columns) for columns in COLUMNS]
-    if width is None:
-        return tables[0]
-    return next((table for table in tables if table_width(table) <= width), tables[-1])
+    columns = len(comparison.suite.wing.columns(comparison))
+    table = _table(comparison, result, columns)
+    while width is not None and columns > LEAST_COLUMNS and table_width(table) > width:
+        columns -= 1
+        table = _table(comparison, result, columns)
+    return table
 
 
 def table_width(table: Table) -> int:
@@ -56,14 +59,16 @@ def table_width(table: Table) -> int:
 
 def _table(comparison: Comparison, result: ScenarioResult, most_columns: int) -> Table:
     wing = comparison.suite.wing
+    columns = wing.columns(comparison)
+    without = ", ".join(column.heading for column in columns[most_columns:])
     table = Table(
         title=wing.caption(comparison, result),
-        caption=LEGEND,
+        caption=LEGEND + (f" No room here for: {without} (a wider terminal shows them)." if without else ""),
         title_justify="left",
         caption_justify="left",
     )
     table.add_column("policy", overflow="fold")
-    columns = wing.columns(comparison)[:most_columns]
+    columns = columns[:most_columns]
     for column in columns:
         table.add_column(column.heading, justify="right", no_wrap=True)
     for row in result.rows:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
 
+from trimtab.cli.explain_gpu_text import span
 from trimtab.cli.targets import check_file
 from trimtab.cli.terminal import JsonFlag, Switch, change_of, print_json
 
@@ -143,9 +144,10 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     if isinstance(made, GpuWorkload):
         save_gpu_workload(made, out)
         days = (int(made.arrival_ms[-1]) - int(made.arrival_ms[0])) / 86_400_000
+        gpu_hours = float(made.gpu_ms.sum()) / 3_600_000
         return {"workload": str(out), "jobs": made.job_count, "days": days}, [
-            f"{out}: {made.job_count:,} jobs in {days:.1f} days, at most {made.gpus.max():g} GPUs, "
-            f"{made.gpu_ms.sum() / 3_600_000:,.0f} GPU-hours",
+            f"{out}: {made.job_count:,} jobs in {span(86_400 * days)}, at most {made.gpus.max():g} GPUs, "
+            f"{gpu_hours:,.{0 if gpu_hours >= 10 else 2}f} GPU-hours",
             *_gpu_steps(made, file),
         ]
     if isinstance(made, Job):
@@ -166,7 +168,7 @@ def _save(made: Any, out: Path) -> tuple[dict[str, Any], list[str]]:
     save_trace(made, out)
     days = made.length_s / 86_400
     return {"trace": str(out), "steps": len(made.rates), "days": days}, [
-        f"{out}: {len(made.rates):,} steps of {made.step_s:g} s, {days:.1f} days, mean "
+        f"{out}: {len(made.rates):,} steps of {made.step_s:g} s, {span(86_400 * days)}, mean "
         f"{rate_told(made.rates.mean())} and at most {rate_told(made.rates.max())} per second",
         *_trace_steps(made, file),
     ]

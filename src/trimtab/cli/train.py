@@ -92,10 +92,13 @@ def train(
     presets:
         List the presets and stop.
     """
-    from trimtab.cli.trainers import presets_of, trainer_of
+    from trimtab.cli.trainers import PRESET_FOLDERS, presets_of, trainer_of
 
     if presets:
         _list_presets(presets_of(wing), json)
+        if not json:
+            others = ", ".join(name for name in PRESET_FOLDERS if name != wing)
+            print(f"\nThese are of {wing}; of {others}: trimtab train WING --presets")
         return
     _need_jax()
     trainer = trainer_of(wing, preset=preset, resume=resume)

@@ -107,14 +107,9 @@ def _fitted_jobs(asked: Any, preset: Any, written: Collection[str]) -> Any:
 
 
 def _jobs_left_out(asked: Any) -> str:
-    from trimtab.gpu_scheduling.workload import Workload
-    from trimtab.gpu_scheduling.workload.presets import all_jobs, find_source, left_out_words
+    from trimtab.gpu_scheduling.workload.presets import left_out_told
 
-    source = find_source(asked.workload.name)
-    if not isinstance(source, Workload):
-        return ""
-    count = source.job_count - all_jobs(asked.workload).job_count
-    return f"{count:,} of {source.job_count:,} {left_out_words(asked.workload)}" if count else ""
+    return left_out_told(asked.workload)
 
 
 def _judge_gpu(asked: Any, folder: Path) -> list[str]:

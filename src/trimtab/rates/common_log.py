@@ -129,9 +129,11 @@ class _Log:
     def _read_text(self, path: Path, report: ImportReport) -> None:
         counts, step_s = self.counts, self.step_s
         for number, line in enumerate(lines_of(path, keep_going=self._keep_going, report=report), start=1):
-            self.lines += 1
             found = STAMP.search(line)
             minute_s = self._minute_s(found[1], found[3]) if found else None
+            if minute_s is None and not line.strip():
+                continue
+            self.lines += 1
             if found is None or minute_s is None:
                 self.broken.add(f"{path.name} line {number}", "has no time like [28/Aug/1995:00:00:34 -0400]")
                 continue

@@ -14,7 +14,7 @@ from trimtab.core.errors import HistoryError
 from trimtab.gpu_scheduling.cluster import Cluster
 from trimtab.gpu_scheduling.history import HISTORY
 from trimtab.gpu_scheduling.history.alibaba_pai_2020 import import_alibaba_pai_2020, write_pai_machines
-from trimtab.gpu_scheduling.history.kubernetes_pods import import_kubernetes_pods
+from trimtab.gpu_scheduling.history.kubernetes_pods import import_kubernetes_pods, quantity
 from trimtab.gpu_scheduling.history.philly_json import import_philly_json
 from trimtab.gpu_scheduling.workload.clusters import TRACE_TYPES
 
@@ -312,6 +312,31 @@ def pods(folder: Path, *rows: str) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("1e3", 1000.0),
+        ("1.5E9", 1.5e9),
+        ("25E-2", 0.25),
+        ("2E", 2e18),
+        ("1Ei", 2.0**60),
+        ("250000000n", 0.25),
+        ("250000u", 0.25),
+        (".5", 0.5),
+        ("2.", 2.0),
+        ("+4", 4.0),
+        ("1e3m", None),
+        ("1e", None),
+        ("-1", None),
+        (".", None),
+        ("1e999", None),
+        ("1mi", None),
+    ],
+)
+def test_quantities_as_kubernetes_has_them(cell: str, value: float | None) -> None:
+    assert quantity(cell) == (None if value is None else pytest.approx(value))
+
+
 def test_pods_that_ran_one_after_another_are_jobs(tmp_path: Path) -> None:
     rows = [f"p{n},ns,set,{1000 * n},{1000 * n + 5},{1000 * n + 905},1,," for n in range(10)]
     jobs, report = import_kubernetes_pods(pods(tmp_path, *rows))
@@ -399,6 +424,14 @@ def test_a_gang_whose_pods_ask_for_different_models(tmp_path: Path) -> None:
     assert report.filled == {"jobs whose pods ask for different GPU models: any of these will do": 1}
 
 
+def test_a_model_that_is_not_of_the_reference_speed_is_told(tmp_path: Path) -> None:
+    rows = ["a,ns,,0,0,60,1,NVIDIA-A100-SXM4-80GB,", "b,ns,,0,0,60,1,V100,", "c,ns,,0,0,60,1,,"]
+    _, report = import_kubernetes_pods(pods(tmp_path, *rows))
+    (told,) = [line for line in report.assumptions if "times the reference speed" in line]
+    assert told.startswith("jobs that ask for A100 run there at 2.2 times the reference speed; if they were")
+    assert told.endswith("declare A100 with speed 1 in gpu_types of the cluster")
+
+
 def test_a_gang_of_different_parts_is_rounded_up_and_told(tmp_path: Path) -> None:
     jobs, report = import_kubernetes_pods(pods(tmp_path, "a,ns,j,0,0,9,1,,", "b,ns,j,0,0,9,0.5,,"))
     assert jobs.gpus.tolist() == [2.0]
@@ -409,6 +442,14 @@ def test_a_pod_created_after_it_started(tmp_path: Path) -> None:
     jobs, report = import_kubernetes_pods(pods(tmp_path, "a,ns,,100,5,65,1,,", "b,ns,,0,5,65,1,,"))
     assert jobs.arrival_ms.tolist() == [0, 5000]
     assert report.filled == {"jobs submitted after they started: they come when they start": 1}
+
+
+@pytest.mark.parametrize(("sign", "told"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_other_separators_are_named(sign: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    path.write_text(PODS.replace(",", sign))
+    with pytest.raises(HistoryError, match=f"its cells are separated by {told}; save it with commas"):
+        import_kubernetes_pods(str(path))
 
 
 def test_pods_without_needed_columns(tmp_path: Path) -> None:

@@ -107,6 +107,27 @@ def test_what_is_sound_is_imported_when_asked_for(tmp_path: Path) -> None:
     assert report.lost == {"minutes without a number, taken for 0": 1}
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_empty_lines_are_nothing(end: str, tmp_path: Path) -> None:
+    for path in (minutes_file(tmp_path, {"a1": [60, 120]}), calls_file(tmp_path, [("a1", 65, 1)])):
+        before, _ = import_azure_functions(str(path))
+        path.write_bytes((end.join(path.read_text().splitlines()) + 3 * end).encode("utf-8-sig"))
+        trace, report = import_azure_functions(str(path))
+        assert trace.rates.tolist() == before.rates.tolist()
+        assert not report.lost
+
+
+@pytest.mark.parametrize("cells", [("app-a", ""), ("", "a1")])
+def test_a_function_without_a_name(cells: tuple[str, str], tmp_path: Path) -> None:
+    path = minutes_file(tmp_path, {"a1": [60, 120]})
+    path.write_text(f"{path.read_text()}me,{cells[0]},{cells[1]},http,900,900\n")
+    with pytest.raises(HistoryError, match="1 of 2 rows have no HashFunction or HashApp; mend them, or"):
+        import_azure_functions(str(path))
+    trace, report = import_azure_functions(str(path), keep_going=True)
+    assert report.lost == {"rows without a function or an app": 1}
+    assert trace.rates.tolist() == [1.0, 2.0]
+
+
 def test_minutes_beyond_a_day(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="minutes 1439 to 1441; a day has 1 to 1440"):
         import_azure_functions(str(minutes_file(tmp_path, COUNTS, first=1439)))

@@ -35,6 +35,7 @@ from trimtab.gpu_scheduling.workload.presets import (
     all_jobs,
     draw_workload,
     find_source,
+    left_out_told,
     training_jobs,
 )
 
@@ -204,12 +205,14 @@ class GpuSuite(Suite):
                 )
 
     def notes(self) -> list[str]:
-        """Whether a trace is too short to give every seed jobs of its own."""
+        """Which jobs of a trace are left out, and whether it is too short to give every seed its own."""
+        left_out = left_out_told(self.workload)
+        notes = [f"{self.workload.name}: {left_out}."] if left_out else []
         if self.workload.arrivals != "trace":
-            return []
+            return notes
         trace = all_jobs(self.workload)
         fit = (trace.job_count - training_jobs(trace)) // self.workload.jobs
-        return few_episodes_told(self.workload.name, fit, self.seeds)
+        return [*notes, *few_episodes_told(self.workload.name, fit, self.seeds)]
 
 
 def shipped(name: str) -> tuple[str, ...]:

@@ -72,6 +72,8 @@ def _runner_up(table: ReportTable, place: int, best: EstimateLike) -> str:
 
 def _against(change: EstimateLike, reference: str) -> str:
     """The paired change in words, never stronger than its interval."""
+    if change.low == change.value == change.high == 0:
+        return f"On every workload {reference} did just as well."
     if change.low <= 0 <= change.high:
         low, high = percent(change.low, signed=True), percent(change.high, signed=True)
         return (

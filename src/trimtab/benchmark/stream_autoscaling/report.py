@@ -24,6 +24,8 @@ __all__ = ["stream_facts", "stream_sections"]
 
 ARRIVALS = "arrivals"
 DAY_S = 86_400
+SEEN = 0.05
+"""Lines that are so far apart are told from each other."""
 UNITS = ((1e6, "million records"), (1e3, "thousand records"), (1.0, "records"))
 
 
@@ -166,7 +168,10 @@ def _backlog_over_time(shown: Sequence[Episode]) -> CurvesSection:
 def _rates_over_time(shown: Sequence[Episode]) -> CurvesSection:
     scale = left_scale(shown)
     size, unit = _unit(max(float(episode.arrived.max()) for episode in shown))
+    leaving = _leaving_share(shown)
     scaled = "" if scale == 1 else f" They are shown times {scale:g}, since fewer or more leave than arrive."
+    if scale == 1 and abs(leaving - 1) > SEEN:
+        scaled = f" Of this job {leaving:.2g} leave for each that was read, which alone sets the lines apart."
     arrivals = curve(shown[0], ARRIVALS, shown[0].arrived / size)
     served = [curve(episode, episode.policy, scale * episode.left / size) for episode in shown]
     return CurvesSection(
@@ -179,6 +184,14 @@ def _rates_over_time(shown: Sequence[Episode]) -> CurvesSection:
         curves=[*served, arrivals],
         decimals=2,
     )
+
+
+def _leaving_share(shown: Sequence[Episode]) -> float:
+    """Records that left over those that were read; 1 where none was read."""
+    arrived = sum(float(episode.arrived.sum() * episode.interval_s) for episode in shown)
+    read = arrived - sum(float(episode.backlog[-1]) for episode in shown)
+    left = sum(float(episode.left.sum() * episode.interval_s) for episode in shown)
+    return left / read if read > 0 else 1.0
 
 
 def _unit(most: float) -> tuple[float, str]:

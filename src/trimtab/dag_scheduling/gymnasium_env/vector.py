@@ -65,7 +65,11 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Observations, dict[str, Any]]:
-        """Begin an episode everywhere; one seed stands for seed, seed + 1, and so on."""
+        """Begin an episode everywhere; one seed stands for seed, seed + 1, and so on.
+
+        With `options["reset_mask"]` only those environments begin anew where it is true.
+        """
+        chosen = self._chosen(options)
         if seed is None or isinstance(seed, int):
             super().reset(seed=seed)
             given = [None if seed is None else seed + index for index in range(self.num_envs)]
@@ -73,16 +77,21 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
             given = list(seed)
         if len(given) != self.num_envs:
             raise SettingsError(f"{len(given)} seeds for {self.num_envs} environments")
-        for index, one in enumerate(given):
+        seeds: dict[int, int] = {}
+        for index in np.flatnonzero(chosen).tolist():
+            one = given[index]
             if one is not None:
                 self._generators[index] = seeding.np_random(one)[0]
-        drawn = [self._draw(i) if one is None else one for i, one in enumerate(given)]
-        self._simulator.reset(draw(self._sampler, self._settings, drawn), drawn)
-        everyone = np.ones(self.num_envs, np.bool_)
+            seeds[index] = self._draw(index) if one is None else one
+        if chosen.all():
+            drawn = list(seeds.values())
+            self._simulator.reset(draw(self._sampler, self._settings, drawn), drawn)
+        else:
+            self._begin_anew(seeds)
         never = np.zeros(self.num_envs, np.bool_)
         observations = self._observe()
         infos = self._infos(np.zeros(self.num_envs, np.int64), never)
-        infos |= {"seed": np.array(drawn), "_seed": everyone}
+        infos |= {"seed": np.array([seeds.get(index, 0) for index in range(self.num_envs)]), "_seed": chosen}
         return observations, infos
 
     def step(
@@ -94,7 +103,8 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
         over = self._simulator.ended
         sent, illegal = self._view.read(self._picture, actions, over)
         transition = self._simulator.step(sent)
-        seeds = self._begin_anew(np.flatnonzero(over))
+        seeds = {index: self._draw(index) for index in np.flatnonzero(over).tolist()}
+        self._begin_anew(seeds)
         observations = self._observe()
         infos = self._infos(transition.elapsed_ms, illegal)
         for index, seed in seeds.items():
@@ -119,13 +129,24 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
     def _draw(self, index: int) -> int:
         return int(self._generators[index].integers(LARGEST_SEED))
 
-    def _begin_anew(self, indices: NDArray[np.intp]) -> dict[int, int]:
-        """Reset some environments; returns their seeds."""
-        seeds = {int(index): self._draw(int(index)) for index in indices}
+    def _chosen(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
+        """Who is to begin anew: all, or those of Gymnasium's `reset_mask`."""
+        if options is None or "reset_mask" not in options:
+            return np.ones(self.num_envs, np.bool_)
+        mask = np.asarray(options["reset_mask"])
+        if mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
+            raise SettingsError(
+                f"reset_mask = {options['reset_mask']!r}; give {self.num_envs} times true or false, once true"
+            )
+        if self._picture is None and not mask.all():
+            raise TrimtabError("no episode is running; call reset() without a reset_mask first")
+        return mask
+
+    def _begin_anew(self, seeds: dict[int, int]) -> None:
+        """Reset some environments, each with its seed."""
         for index, seed in seeds.items():
             (workload,) = draw(self._sampler, self._settings, [seed])
             self._simulator.reset_one(index, workload, seed)
-        return seeds
 
     def _observe(self) -> Observations:
         self._picture = self._view.look(self._simulator)

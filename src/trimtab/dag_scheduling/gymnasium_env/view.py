@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from trimtab.core.errors import ActionError, WorkloadError
+from trimtab.core.errors import ActionError, SettingsError, WorkloadError
 from trimtab.core.settings import Field, Settings
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.gymnasium_env.filling import (
@@ -26,6 +26,8 @@ from trimtab.dag_scheduling.simulator.batch import BatchSimulator
 from trimtab.dag_scheduling.workload import Workload
 
 __all__ = ["EnvSettings", "View", "WorkloadSampler", "draw"]
+
+LAST_SEED = 1 << 62
 
 WorkloadSampler = Callable[[int], Workload]
 """From the seed of an episode to its workload."""
@@ -178,7 +180,10 @@ class View:
 
 
 def draw(sampler: WorkloadSampler, settings: EnvSettings, seeds: Sequence[int]) -> list[Workload]:
-    """Draw the workloads of some episodes; refuses jobs too large to be shown."""
+    """Draw the workloads of some episodes; refuses seeds too large to count, jobs too large to be shown."""
+    for seed in seeds:
+        if seed > LAST_SEED:
+            raise SettingsError(f"seed {seed}; use a whole number from 0 to 2^62")
     workloads = [sampler(seed) for seed in seeds]
     for workload in workloads:
         stages = workload.profile.stage_count

@@ -45,7 +45,8 @@ OPTIONAL: dict[str, pl.DataType | type[pl.DataType]] = {
     "models": pl.String,
 }
 TRAILING_NUMBER = re.compile(r"[\s_.\-#:]*\d+$")
-KNOWN_MODELS = tuple(one.name for one in (*TYPES, *TRACE_TYPES))
+SPEEDS = {one.name: one.speed for one in (*TYPES, *TRACE_TYPES)}
+KNOWN_MODELS = tuple(SPEEDS)
 LONGEST_S = 10 * 366 * 86_400
 """Ten years: a longer job is a wrong unit."""
 LATEST_S = 32_503_680_000
@@ -219,6 +220,11 @@ def _models(wanted: pl.Series, report: ImportReport) -> tuple[tuple[str, ...], N
     for name in names:
         if name not in KNOWN_MODELS:
             report.assume(f"GPU model {name!r} has no known speed; declare it in gpu_types of the cluster")
+        elif SPEEDS[name] != 1:
+            report.assume(
+                f"jobs that ask for {name} run there at {SPEEDS[name]:g} times the reference speed; if they "
+                f"were recorded there, declare {name} with speed 1 in gpu_types of the cluster"
+            )
     bits = {cell: sum(1 << names.index(name) for name in several) for cell, several in known.items()}
     return names, np.array([bits.get(cell, 0) for cell in wanted.to_list()], np.int64)
 

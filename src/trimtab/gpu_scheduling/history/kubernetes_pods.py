@@ -39,10 +39,11 @@ __all__ = ["import_kubernetes_pods", "quantity"]
 
 NEEDED = ("name", "created", "started", "finished", "gpus")
 WAY_OUT = "give a CSV with columns name, created, started, finished and gpus"
-QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|K|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+QUANTITY = re.compile(r"\+?(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,2})|([numkKMGTPE]|[KMGTPE]i))?", re.ASCII)
 RUN = ["namespace", "_gang", "_run"]
-DECIMAL = {None: 1.0, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-FACTORS = DECIMAL | {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+SMALL = {None: 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3}
+DECIMAL = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+FACTORS = SMALL | DECIMAL | {f"{prefix}i": 2.0 ** (10 * (n + 1)) for n, prefix in enumerate("KMGTPE")}
 
 
 def import_kubernetes_pods(
@@ -201,10 +202,10 @@ def _tell(jobs: pl.DataFrame, report: ImportReport) -> None:
 
 
 def quantity(cell: str) -> float | None:
-    """A quantity as Kubernetes writes it.
+    """A quantity as Kubernetes writes it: with a suffix, with an exponent, or with neither.
 
-    >>> quantity("500m"), quantity("16Ki"), quantity("2"), quantity("two")
-    (0.5, 16384.0, 2.0, None)
+    >>> quantity("500m"), quantity("16Ki"), quantity("2"), quantity("1e3"), quantity("two")
+    (0.5, 16384.0, 2.0, 1000.0, None)
     """
     matched = QUANTITY.fullmatch(cell.strip())
-    return None if matched is None else float(matched[1]) * FACTORS[matched[2]]
+    return None if matched is None else float(matched[1] + (matched[2] or "")) * FACTORS[matched[3]]

@@ -22,6 +22,7 @@ NOTHING = ["", "nan", "NaN", "NA", "null", "None", "none", "Unknown", "N/A", "-"
 """What files write where they know nothing."""
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 DATE = r"^\s*\d{4}-"
+OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class Reading:
@@ -154,6 +155,8 @@ def read_table(
     if not numbered:
         raise HistoryError(f"{reading.path}: is empty; {way_out}")
     first = numbered[0][1].split(separator)
+    if len(first) == 1 and separator == ",":
+        _refuse_other_separator(reading, first[0])
     has_header = names is None or first[0].strip().strip('"') == names[0]
     if has_header:
         header = [name.strip().strip('"') for name in first]
@@ -191,6 +194,15 @@ def read_table(
     if ends_empty:
         frame = frame.drop("")
     return frame.with_columns(pl.Series(LINE, [number for number, _ in rows], pl.Int64))
+
+
+def _refuse_other_separator(reading: Reading, first: str) -> None:
+    """Spreadsheets in many countries write semicolons where others write commas."""
+    sign = max(OTHER_SEPARATORS, key=first.count)
+    if sign in first:
+        raise HistoryError(
+            f"{reading.path}: its cells are separated by {OTHER_SEPARATORS[sign]}; save it with commas"
+        )
 
 
 def _sound_lines(reading: Reading) -> list[tuple[int, str]]:

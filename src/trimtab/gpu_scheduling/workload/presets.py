@@ -46,6 +46,7 @@ __all__ = [
     "filtered",
     "find_source",
     "jobs_in_a_row",
+    "left_out_told",
     "left_out_words",
     "mean_gap_ms",
     "part_of",
@@ -264,6 +265,19 @@ def left_out_words(settings: WorkloadSettings) -> str:
     """
     short = f" or shorter than {settings.shortest_s:g} s" if settings.shortest_s else ""
     return f"jobs with more than {settings.most_gpus} GPUs{short} are left out"
+
+
+def left_out_told(settings: WorkloadSettings) -> str:
+    """How many jobs of a trace are left out, in a sentence; nothing where none are, or jobs are made up.
+
+    >>> left_out_told(WorkloadSettings(name="tiny:gang", most_gpus=2, shortest_s=0))
+    '1 of 5 jobs with more than 2 GPUs are left out'
+    """
+    source = find_source(settings.name)
+    if isinstance(source, GeneratedJobs):
+        return ""
+    count = source.job_count - all_jobs(settings).job_count
+    return f"{count:,} of {source.job_count:,} {left_out_words(settings)}" if count else ""
 
 
 def with_unknown_filled(workload: Workload, *, sensitivity_spread: float, communication: float) -> Workload:

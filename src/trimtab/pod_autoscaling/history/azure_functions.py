@@ -120,6 +120,9 @@ def _totals(file: Path, *, keep_going: bool, report: ImportReport) -> list[tuple
         raise HistoryError(
             f"{file}: {said_by(problem)}; mend it, or import the rest with --keep-going"
         ) from None
+    is_empty = pl.col("HashFunction", "HashApp").is_null() & (pl.col("unknown") == len(minutes))
+    rows = rows.filter(~pl.all_horizontal(is_empty))
+    rows = _named(rows, file, keep_going=keep_going, report=report)
     negative = rows.filter(pl.col("least") < 0)
     if negative.height:
         name, amount = negative["HashFunction"][0], negative["least"][0]
@@ -134,12 +137,25 @@ def _totals(file: Path, *, keep_going: bool, report: ImportReport) -> list[tuple
     return list(zip(rows["HashFunction"], rows["HashApp"], rows["total"], strict=True))
 
 
+def _named(rows: pl.DataFrame, file: Path, *, keep_going: bool, report: ImportReport) -> pl.DataFrame:
+    """Rows that tell whose calls they count."""
+    named = rows.drop_nulls(["HashFunction", "HashApp"])
+    lost = rows.height - named.height
+    if lost and not keep_going:
+        raise HistoryError(
+            f"{file}: {lost:,} of {rows.height:,} rows have no HashFunction or HashApp; mend them, or import "
+            "the rest with --keep-going"
+        )
+    report.lose("rows without a function or an app", lost)
+    return named
+
+
 def _minutes(file: Path, chosen: list[str], *, keep_going: bool) -> tuple[np.ndarray, Floats]:
     table = scan(file, keep_going=keep_going)
     minutes = minutes_of(table)
     if int(minutes[0]) < 1 or int(minutes[-1]) > MINUTES:
         raise HistoryError(f"{file}: minutes {minutes[0]} to {minutes[-1]}; a day has 1 to {MINUTES}")
-    own = table.filter(pl.col("HashFunction").is_in(chosen))
+    own = table.filter(pl.col("HashFunction").is_in(chosen), pl.col("HashApp").is_not_null())
     amounts = own.select(pl.col(minute).cast(pl.Int64, strict=not keep_going).sum() for minute in minutes)
     places = np.array([int(minute) for minute in minutes])
     return places, np.array(amounts.collect().row(0), np.float64)
@@ -182,6 +198,7 @@ def read_calls(files: list[Path], *, keep_going: bool, report: ImportReport) -> 
         raise HistoryError(
             f"{files[0]}: {said_by(problem)}; mend it, or import the rest with --keep-going"
         ) from None
+    table = table.filter(~pl.all_horizontal(pl.all().is_null()))  # Empty lines.
     sound = table.filter(pl.col("end_timestamp", "duration").is_finite(), pl.col("duration") >= 0)
     lost = table.height - sound.height
     if lost and not keep_going:
