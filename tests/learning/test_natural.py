@@ -98,3 +98,4 @@ def test_a_step_measured_by_too_few_decisions_is_shortened() -> None:
         length=jnp.float32(0.1), parts=1, scored=1, damping=1e-3,
     )  # fmt: skip
     assert float(found["shortened"]) < 0.9
+    assert float(found["kl"]) < 0.006

@@ -27,6 +27,7 @@ _AT_ONCE = 1024
 """Decisions whose scores are worked out side by side."""
 _ROUNDS = 50
 """Conjugate gradients at most; with a damping of 1 ten are enough."""
+_SHORTENINGS = 3
 
 
 def natural_step(
@@ -55,10 +56,18 @@ def natural_step(
     scores = row_scores(agent, parameters, _some(rows, for_scores, scored))
     step = restored(length * natural_direction(scores, downhill, damping))
     others = _some(rows, for_length, scored)
-    too_long = _divergence(agent, optax.apply_updates(parameters, step), others) / (0.5 * jnp.square(length))
-    shorter = jax.lax.rsqrt(jnp.maximum(too_long, 1.0))
-    moved = optax.apply_updates(parameters, jax.tree.map(lambda leaf: shorter * leaf, step))
-    return moved, state, {**found, "kl": _divergence(agent, moved, others), "shortened": shorter}
+
+    def moved(share: jax.Array) -> Parameters:
+        return optax.apply_updates(parameters, jax.tree.map(lambda leaf: share * leaf, step))
+
+    def shortened(_: int, share: jax.Array) -> jax.Array:
+        too_long = _divergence(agent, moved(share), others) / (0.5 * jnp.square(length))
+        return share * jax.lax.rsqrt(jnp.maximum(too_long, 1.0))
+
+    # The divergence grows with the square of a short step; of one that is far too long once is not enough.
+    share = jax.lax.fori_loop(0, _SHORTENINGS, shortened, jnp.ones(()))
+    after = moved(share)
+    return after, state, {**found, "kl": _divergence(agent, after, others), "shortened": share}
 
 
 def row_scores(agent: Agent, parameters: Parameters, rows: Experience) -> jax.Array:
