@@ -1,5 +1,6 @@
 """Natural steps: their direction against the closed form, and their length against the divergence."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -59,30 +60,21 @@ def test_the_direction_solves_the_damped_equations() -> None:
     np.testing.assert_allclose(found, wanted, rtol=0.01, atol=0.01)
 
 
+def stepped(parameters: Any, rows: Experience, length: float, *, scored: int, damping: float) -> Any:
+    """A first step; the good action should grow likelier."""
+    optimiser = make_optimiser(1.0)
+    step = jax.jit(partial(natural_step, parts=4, scored=scored, damping=damping), static_argnums=(0, 1, 2))
+    loss = reinforce_loss(AGENT, Weights(np.float32(0), np.float32(0)), value_weight=0.0)
+    begun, key = optimiser.init(parameters), jax.random.PRNGKey(2)
+    return step(loss, AGENT, optimiser, parameters, begun, rows, key, length=jnp.float32(length))
+
+
 @pytest.mark.parametrize("length", [0.05, 0.3])
 def test_a_step_moves_the_policy_by_its_length(length: float) -> None:
     parameters, rows = drawn()
-    optimiser = make_optimiser(1.0)
-
-    def stepped(parameters: Any, length: jax.Array) -> Any:
-        loss = reinforce_loss(AGENT, Weights(np.float32(0), np.float32(0)), value_weight=0.0)
-        return natural_step(
-            loss,
-            AGENT,
-            optimiser,
-            parameters,
-            optimiser.init(parameters),
-            rows,
-            jax.random.PRNGKey(2),
-            length=length,
-            parts=4,
-            scored=256,
-            damping=0.1,
-        )
-
-    moved, _, found = jax.jit(stepped)(parameters, jnp.float32(length))
+    moved, _, found = stepped(parameters, rows, length, scored=256, damping=0.1)
     before, after = (AGENT.judge(p, rows.observation, jnp.zeros((ROWS, 1), int)) for p in (parameters, moved))
-    assert float((after.log_prob - before.log_prob).mean()) > 0.1 * length  # the good action grew likelier
+    assert float((after.log_prob - before.log_prob).mean()) > 0.1 * length
     assert float(found["kl"]) == pytest.approx(0.5 * length**2, rel=0.35)
     assert float(found["kl"]) <= 0.5 * length**2 * 1.05
     assert 0 < float(found["shortened"]) <= 1
@@ -90,12 +82,6 @@ def test_a_step_moves_the_policy_by_its_length(length: float) -> None:
 
 def test_a_step_measured_by_too_few_decisions_is_shortened() -> None:
     """Of one decision's score hardly any direction is known to change the policy."""
-    parameters, rows = drawn()
-    optimiser = make_optimiser(1.0)
-    loss = reinforce_loss(AGENT, Weights(np.float32(0), np.float32(0)), value_weight=0.0)
-    _, _, found = natural_step(
-        loss, AGENT, optimiser, parameters, optimiser.init(parameters), rows, jax.random.PRNGKey(3),
-        length=jnp.float32(0.1), parts=1, scored=1, damping=1e-3,
-    )  # fmt: skip
+    _, _, found = stepped(*drawn(), 0.1, scored=1, damping=1e-3)
     assert float(found["shortened"]) < 0.9
     assert float(found["kl"]) < 0.006

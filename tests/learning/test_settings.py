@@ -112,6 +112,10 @@ def test_no_limit_is_infinite() -> None:
             {"algorithm": "natural"},
             "natural steps by what changes decisions, which teaches no critic; choose",
         ),
+        (
+            {"algorithm": "natural", "baseline": "same_sequence", "reset_every": 1},
+            "steps of another unit than Adam's; set learning_rate",
+        ),
         ({"clip": 1.5}, r"clip = 1.5: .*less than 1"),
         ({"baseline": "critics"}, 'baseline = "critics"'),
         ({"learning_rat": 0.1}, "did you mean 'learning_rate'"),

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trimtab.cli.terminal import table_of
+from trimtab.cli.terminal import span, table_of
 
-__all__ = ["print_gpu_decision", "readable", "span"]
+__all__ = ["print_gpu_decision", "readable"]
 
 MOST_CANDIDATES = 8
 MOST_MACHINES = 8
@@ -358,19 +358,6 @@ def _compared(one: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
 
 
 # --- words -----------------------------------------------------------------------------------------
-
-
-def span(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    >>> span(45), span(600), span(8_100), span(200_000)
-    ('45 s', '10.0 min', '2.2 h', '2.3 days')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
 
 
 def gpus_of(count: float) -> str:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
 
-from trimtab.cli.explain_gpu_text import span
 from trimtab.cli.targets import check_file
-from trimtab.cli.terminal import JsonFlag, Switch, change_of, print_json
+from trimtab.cli.terminal import JsonFlag, Switch, change_of, print_json, span
 
 if TYPE_CHECKING:
     from trimtab.gpu_scheduling.cluster import GpuType

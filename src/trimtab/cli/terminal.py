@@ -33,6 +33,7 @@ __all__ = [
     "remark",
     "say_if_compiling",
     "say_if_other_interval",
+    "span",
     "split_policies",
     "table_of",
     "terminal_width",
@@ -190,3 +191,16 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in [headings, *rows]
     ]
     return "\n".join(lines)
+
+
+def span(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> span(45), span(600), span(8_100), span(200_000)
+    ('45 s', '10.0 min', '2.2 h', '2.3 days')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"

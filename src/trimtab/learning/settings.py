@@ -93,8 +93,8 @@ class TrainingSettings(Settings):
     damping: float = Field(
         default=1,
         gt=0,
-        description="natural: how much steps avoid what hardly changes decisions (0: not at all, large: the "
-        "plain gradient).",
+        description="natural: how much steps avoid what hardly changes decisions (near 0: not at all, large: "
+        "the plain gradient).",
     )
     scored: int = Field(
         default=4096,
@@ -226,6 +226,10 @@ class TrainingSettings(Settings):
             raise ValueError(
                 "algorithm = natural steps by what changes decisions, which teaches no critic; "
                 "choose another baseline, such as same_sequence"
+            )
+        if self.algorithm == "natural" and "learning_rate" not in self.model_fields_set:
+            raise ValueError(
+                "algorithm = natural has steps of another unit than Adam's; set learning_rate (usual: 0.1)"
             )
         if self.algorithm == "weighing" and self.baseline != "foreseen":
             raise ValueError(
