@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from trimtab.benchmark.compare import Comparison, compare, line_up
-from trimtab.benchmark.dag_scheduling import suites, wing
+from trimtab.benchmark.dag_scheduling import suites
 from trimtab.benchmark.dag_scheduling.answer import _hours, answer, reasons
 from trimtab.benchmark.dag_scheduling.suites import BatchSuite, StreamSuite
 from trimtab.benchmark.dag_scheduling.wing import scenario_ground, uncompiled
@@ -26,6 +26,7 @@ from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.problem import Action, Snapshot
+from trimtab.dag_scheduling.simulator import simulator
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings
 
 RULES = ("fifo", "fair", "sjf-cp")
@@ -182,11 +183,12 @@ def test_an_unfinished_episode_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         play_units([unit])
 
 
-def test_nothing_is_compiled_in_an_empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(wing, "cache_folder", lambda: tmp_path)
+def test_rules_are_compiled_once_for_each_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(simulator, "is_kept", lambda player: player.__name__.split("_")[1] in kept)
     fair, fifo = make_policy("fair"), make_policy("fifo")
     assert uncompiled([fair, fair]) == [fair]
-    (tmp_path / "replay.play_fair_abc-1.py311.nbi").touch()
+    kept.append("fair")
     assert uncompiled([fair]) == []
     assert uncompiled([fair, fifo]) == [fifo]
 

@@ -121,8 +121,8 @@ def test_bad_input_is_refused_before_compiling_is_told_of(
     refused: Callable, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
     for place in (
-        "stream_autoscaling.simulator.compiling",
-        "pod_autoscaling.simulator.compiling",
+        "stream_autoscaling.simulator.stepping",
+        "pod_autoscaling.simulator.stepping",
         "benchmark.gpu_scheduling.wing",
     ):
         monkeypatch.setattr(f"trimtab.{place}.is_compiled", lambda *rules: False)
@@ -227,7 +227,9 @@ def test_letters_that_a_terminal_lacks_do_not_cost_the_answer(monkeypatch: pytes
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
     words = ["compare", "dag/batch", "--policies", "fifo,fair", "--workload", "tiny:diamond", "--seeds", "2"]
     done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=ascii_only)
-    assert (done.returncode, done.stderr) == (0, "")
+    # On a machine where nothing was played yet, the first run says that it compiles.
+    remarks = [line for line in done.stderr.splitlines() if not line.startswith("compiling")]
+    assert (done.returncode, remarks) == (0, [])
     assert "| ? fair |" in done.stdout
     shown = BytesIO()
     terminal = TextIOWrapper(shown, encoding="ascii", errors="replace", write_through=True)

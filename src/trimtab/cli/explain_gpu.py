@@ -184,10 +184,10 @@ def _next_act(asked: Asked, simulator: Simulator, decision: int) -> int | None:
 def _say_if_compiling() -> None:
     """Rules are asked in plain Python here; only the engine that they answer to is compiled."""
     from trimtab.gpu_scheduling.simulator.by_address import WITHOUT_COMPILER
-    from trimtab.gpu_scheduling.simulator.compiling import cache_folder
+    from trimtab.gpu_scheduling.simulator.compiling import is_kept
     from trimtab.gpu_scheduling.simulator.replay import engine
 
-    if not WITHOUT_COMPILER and not any(cache_folder().rglob(f"*.{engine.__name__}-*.nbi")):
+    if not (WITHOUT_COMPILER or is_kept(engine)):
         remark("compiling the engine; this happens once and takes a few seconds")
 
 

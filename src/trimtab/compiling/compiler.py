@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from numba.core.dispatcher import Dispatcher
 
 from trimtab.core.errors import TrimtabError
 
-__all__ = ["Compiler", "fingerprint", "is_importable"]
+__all__ = ["Compiler", "fingerprint", "is_importable", "is_kept"]
 
 _PACKAGE = Path(__file__).parent
+_LOCATOR = "trimtab.compiling.locator.PackageLocator"
 
 
 class Compiler:
@@ -75,12 +77,8 @@ class Compiler:
             "_nrt": counted,
             "nogil": True,
         }
-        before = numba.core.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
-        numba.core.config.CACHE_DIR = str(self._folder)  # pyright: ignore[reportAttributeAccessIssue]
-        try:
+        with _places(self._folder):
             return numba.njit(**settings)(function)
-        finally:
-            numba.core.config.CACHE_DIR = before  # pyright: ignore[reportAttributeAccessIssue]
 
     def compiled(self, function: Callable[..., Any]) -> Any:
         """Compile a plain function together with the plain functions it calls.
@@ -131,12 +129,37 @@ class Compiler:
         return self.jit(copy, counted=counted, cached=cached)
 
 
+@contextmanager
+def _places(folder: Path) -> Generator[None]:
+    """Let numba keep code below a folder, that of our own files by their place in the package."""
+    config: Any = numba.core.config
+    wanted = {"CACHE_DIR": str(folder), "CACHE_LOCATOR_CLASSES": _LOCATOR}
+    before = {name: getattr(config, name, "") for name in wanted}
+    try:
+        for name, value in wanted.items():
+            setattr(config, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(config, name, value)
+
+
 def is_importable(function: Callable[..., Any]) -> bool:
     """Whether another process can find the function by name; only then may its code be kept on disk."""
     home = sys.modules.get(function.__module__)
     return (
         getattr(home, function.__name__, None) is function and Path(function.__code__.co_filename).is_file()
     )
+
+
+def is_kept(function: Any) -> bool:
+    """Whether compiled code of a function lies on disk, to be used by the next call.
+
+    Code is kept by what is written in its file and, but for files of this package, by the file's folder.
+    """
+    cache = getattr(function, "_cache", None)  # a plain function has none
+    index = getattr(cache, "_cache_file", None)
+    return index is not None and bool(index._load_index())
 
 
 def fingerprint(function: Callable[..., Any], seen: frozenset[Any] = frozenset()) -> str:

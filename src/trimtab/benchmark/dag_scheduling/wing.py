@@ -17,8 +17,7 @@ from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.episode import METRICS, Episode
 from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import POLICIES, DagPolicy, make_policy
-from trimtab.dag_scheduling.simulator.compiling import cache_folder
-from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.simulator.simulator import is_compiled, simulate
 from trimtab.dag_scheduling.workload import Profile, Workload
 from trimtab.dag_scheduling.workload.presets import (
     TRAINING_SHARE,
@@ -109,11 +108,7 @@ def uncompiled(policies: Sequence[DagPolicy]) -> list[Rule]:
     The settings of a rule are not compiled in.
     """
     kinds = {policy.function: policy for policy in policies if isinstance(policy, Rule)}
-    return [
-        rule
-        for function, rule in kinds.items()
-        if next(cache_folder().rglob(f"*play_{function.__name__}_*.nbi"), None) is None
-    ]
+    return [rule for rule in kinds.values() if not is_compiled(rule)]
 
 
 def draw(episodes: Sequence[Episode], folder: Path) -> list[str]:

@@ -87,7 +87,7 @@ def scenario_ground(suite: Any, scenario: Scenario) -> tuple[dict[str, Any], dic
 
 def uncompiled(policies: Sequence[StreamPolicy]) -> list[StreamPolicy]:
     """Rules are not compiled here; the engine alone is, by the first that plays."""
-    from trimtab.stream_autoscaling.simulator.compiling import is_compiled
+    from trimtab.stream_autoscaling.simulator.stepping import is_compiled
 
     return [] if is_compiled() else list(policies[:1])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.compiling import Compiler, fingerprint, is_importable
+from trimtab.compiling import Compiler, fingerprint, is_importable, is_kept
 
 __all__ = [
     "cache_folder",
@@ -12,6 +12,7 @@ __all__ = [
     "fingerprint",
     "inlined",
     "is_importable",
+    "is_kept",
     "jit",
     "merged",
     "specialise",

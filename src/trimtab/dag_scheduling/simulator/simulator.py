@@ -17,7 +17,13 @@ from trimtab.dag_scheduling.episode import Episode, TaskLog
 from trimtab.dag_scheduling.heuristics import Rule, fifo
 from trimtab.dag_scheduling.problem import Action, Snapshot, decode
 from trimtab.dag_scheduling.simulator import events, replay
-from trimtab.dag_scheduling.simulator.compiling import compiled, fingerprint, is_importable, specialise
+from trimtab.dag_scheduling.simulator.compiling import (
+    compiled,
+    fingerprint,
+    is_importable,
+    is_kept,
+    specialise,
+)
 from trimtab.dag_scheduling.simulator.state import (
     BUSY,
     BUSY_EXECUTORS,
@@ -36,7 +42,7 @@ from trimtab.dag_scheduling.simulator.state import (
 from trimtab.dag_scheduling.simulator.tables import Tables, make_tables
 from trimtab.dag_scheduling.workload import Profile, Provenance, Workload
 
-__all__ = ["Simulator", "episode_of", "simulate", "tables_for", "why_stuck"]
+__all__ = ["Simulator", "episode_of", "is_compiled", "simulate", "tables_for", "why_stuck"]
 
 NO_LIMIT_MS = 1 << 60
 FIRST_SLOTS = 32
@@ -291,6 +297,11 @@ def tables_for(profile: Profile, cluster: Cluster) -> Tables:
 
 
 _cached_tables = lru_cache(maxsize=8)(make_tables)
+
+
+def is_compiled(rule: Rule) -> bool:
+    """Whether this version of the engine was compiled with the function of a rule in this folder before."""
+    return is_kept(_player(rule.function))
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
-from trimtab.compiling import Compiler, fingerprint, is_importable
+from trimtab.compiling import Compiler, fingerprint, is_importable, is_kept
 
 __all__ = [
     "cache_folder",
@@ -17,6 +17,7 @@ __all__ = [
     "fingerprint",
     "inlined",
     "is_importable",
+    "is_kept",
     "jit",
     "specialise",
 ]

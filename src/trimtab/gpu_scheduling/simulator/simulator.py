@@ -20,11 +20,11 @@ from trimtab.gpu_scheduling.problem import Action, Snapshot, decode
 from trimtab.gpu_scheduling.simulator import events, replay
 from trimtab.gpu_scheduling.simulator.by_address import WITHOUT_COMPILER
 from trimtab.gpu_scheduling.simulator.compiling import (
-    cache_folder,
     called_from_python,
     compiled,
     fingerprint,
     is_importable,
+    is_kept,
     specialise,
 )
 from trimtab.gpu_scheduling.simulator.looking import look
@@ -362,9 +362,8 @@ def _run_log(state: State) -> RunLog:
 
 
 def is_compiled(rule: Rule) -> bool:
-    """Whether this version of the engine was compiled with the parts of a rule on this machine before."""
-    label = _label(rule.order, rule.placement, rule.discipline)
-    return next(cache_folder().rglob(f"*play_{label}-*.nbi"), None) is not None
+    """Whether this version of the engine was compiled with the parts of a rule in this folder before."""
+    return is_kept(_player(rule.order, rule.placement, rule.discipline))
 
 
 def _label(*parts: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.compiling import is_kept
 from trimtab.pod_autoscaling.simulator.arrivals import arrive, begin_second
 from trimtab.pod_autoscaling.simulator.comings import (
     become_ready,
@@ -20,7 +21,7 @@ from trimtab.pod_autoscaling.simulator.metrics import close_interval, read_metri
 from trimtab.pod_autoscaling.simulator.sizes import command, has_rows_to_roll, roll, take_resize
 from trimtab.pod_autoscaling.simulator.state import ABSENT, NONE, READY, Record, State
 
-__all__ = ["begin_run", "environment", "step_many"]
+__all__ = ["begin_run", "environment", "is_compiled", "step_many"]
 
 WARM_S = 600.0
 """Pods that are there at the beginning have been running for so long."""
@@ -190,3 +191,8 @@ def environment(batch: State, index: int) -> State:
         batch.outcomes[index],
         batch.drawn[index],
     )
+
+
+def is_compiled() -> bool:
+    """Whether this version of the engine was compiled in this folder before."""
+    return is_kept(step_many)

@@ -6,14 +6,9 @@ from pathlib import Path
 
 from trimtab.compiling import Compiler
 
-__all__ = ["cache_folder", "inlined", "is_compiled", "jit"]
+__all__ = ["cache_folder", "inlined", "jit"]
 
 _compiler = Compiler(sorted(Path(__file__).parent.glob("*.py")))
 cache_folder = _compiler.cache_folder
 inlined = _compiler.inlined
 jit = _compiler.jit
-
-
-def is_compiled() -> bool:
-    """Whether this version of the engine was compiled on this machine before."""
-    return next(cache_folder().rglob("*step_many*.nbi"), None) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.compiling import is_kept
 from trimtab.stream_autoscaling.simulator.compiling import jit
 from trimtab.stream_autoscaling.simulator.flow import arrive, flow
 from trimtab.stream_autoscaling.simulator.metrics import begin_interval, close_interval, take_sample
@@ -17,7 +18,7 @@ from trimtab.stream_autoscaling.simulator.restarts import (
 )
 from trimtab.stream_autoscaling.simulator.state import History, Record, State
 
-__all__ = ["settle", "step_many"]
+__all__ = ["is_compiled", "settle", "step_many"]
 
 
 @jit
@@ -114,3 +115,8 @@ def history_of(h: History, index: int) -> History:
         h.latency_s[index],
         h.latency_p95_s[index],
     )
+
+
+def is_compiled() -> bool:
+    """Whether this version of the engine was compiled in this folder before."""
+    return is_kept(step_many)
