@@ -26,7 +26,7 @@ settings.load_profile("trimtab")
 CHECKOUT = Path(__file__).resolve().parents[1]
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # What names of tests have that may play days of streams: left out where nothing is compiled.
-_PLAYING_STREAMS = ("stream", "06_", "README.md", "adding-a-policy.md", "cli.md")
+_PLAYING_STREAMS = ("stream", "06_", "README.md", "adding-a-policy.md", "cli.md", "gymnasium.md")
 # Long tests that share nothing: handed out one by one at the end, so that both workers end together.
 _ONE_BY_ONE = ("tests/docs/", "tests/examples/")
 # Older code generation, in one piece: compiles in a third of the time. What takes no time is kept as well.

@@ -14,15 +14,7 @@
 True
 """
 
-try:
-    import gymnasium
-except ModuleNotFoundError as missing:
-    if missing.name != "gymnasium":
-        raise
-    raise ImportError(
-        "gymnasium is not installed; in the checkout of trimtab, pip install '.[gym]'"
-    ) from None
-
+from trimtab import gymnasium_base  # first: it says what to install
 from trimtab.dag_scheduling.gymnasium_env.single import DagSchedulingEnv
 from trimtab.dag_scheduling.gymnasium_env.vector import DagSchedulingVectorEnv
 from trimtab.dag_scheduling.gymnasium_env.view import EnvSettings, WorkloadSampler
@@ -42,13 +34,9 @@ ENV_ID = "trimtab/DagScheduling-v0"
 def register() -> str:
     """Make `gymnasium.make` and `gymnasium.make_vec` know the environment; returns its id.
 
-    >>> gymnasium.spec(register()).id
+    >>> register()
     'trimtab/DagScheduling-v0'
     """
-    if ENV_ID not in gymnasium.registry:
-        gymnasium.register(
-            ENV_ID,
-            entry_point=f"{__name__}:DagSchedulingEnv",
-            vector_entry_point=f"{__name__}:DagSchedulingVectorEnv",
-        )
-    return ENV_ID
+    return gymnasium_base.registered(
+        ENV_ID, f"{__name__}:DagSchedulingEnv", f"{__name__}:DagSchedulingVectorEnv"
+    )

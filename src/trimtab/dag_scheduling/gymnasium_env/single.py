@@ -13,10 +13,9 @@ from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.gymnasium_env.filling import Picture
 from trimtab.dag_scheduling.gymnasium_env.view import EnvSettings, View, WorkloadSampler, draw
 from trimtab.dag_scheduling.simulator.batch import BatchSimulator
+from trimtab.gymnasium_base.seeds import LARGEST_DRAWN_SEED
 
-__all__ = ["LARGEST_SEED", "DagSchedulingEnv", "episode_info"]
-
-LARGEST_SEED = 2**31
+__all__ = ["DagSchedulingEnv", "episode_info"]
 
 
 class DagSchedulingEnv(gymnasium.Env[dict[str, NDArray[Any]], Any]):
@@ -54,7 +53,7 @@ class DagSchedulingEnv(gymnasium.Env[dict[str, NDArray[Any]], Any]):
     ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Begin an episode on the workload of this seed, or of one drawn from earlier seeds."""
         super().reset(seed=seed)
-        drawn = int(self.np_random.integers(LARGEST_SEED)) if seed is None else seed
+        drawn = int(self.np_random.integers(LARGEST_DRAWN_SEED)) if seed is None else seed
         self._simulator.reset(draw(self._sampler, self._settings, [drawn]), [drawn])
         observation = self._observe()
         return observation, self._info(0, False) | {"seed": drawn}

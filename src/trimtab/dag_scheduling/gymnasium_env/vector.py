@@ -6,35 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from trimtab.core.errors import SettingsError, TrimtabError
+from trimtab.core.errors import TrimtabError
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.gymnasium_env.filling import Picture
-from trimtab.dag_scheduling.gymnasium_env.single import LARGEST_SEED, episode_info
+from trimtab.dag_scheduling.gymnasium_env.single import episode_info
 from trimtab.dag_scheduling.gymnasium_env.view import EnvSettings, View, WorkloadSampler, draw
 from trimtab.dag_scheduling.simulator.batch import BatchSimulator
+from trimtab.gymnasium_base.actions import many_actions
+from trimtab.gymnasium_base.vector import SeededVectorEnv
 
 __all__ = ["DagSchedulingVectorEnv"]
 
 Observations = dict[str, NDArray[Any]]
 
 
-class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
+class DagSchedulingVectorEnv(SeededVectorEnv):
     """`num_envs` environments that take the same course as single ones with the same seeds.
 
     An environment that has ended is reset by the next `step`, whose action for it is not looked at
     (Gymnasium's NEXT_STEP). All workloads come from one profile; they may differ in number of jobs.
     """
-
-    metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium declares it
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
 
     def __init__(
         self,
@@ -44,9 +38,7 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
         *,
         num_envs: int = 1,
     ) -> None:
-        if num_envs < 1:
-            raise SettingsError(f"num_envs = {num_envs}; it must be at least 1")
-        self.num_envs = num_envs
+        super().__init__(num_envs)
         self._sampler = sampler
         self._settings = settings or EnvSettings()
         cluster = cluster or Cluster()
@@ -54,9 +46,8 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
         self.single_observation_space = self._view.observation_space
         self.single_action_space = self._view.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = _many_actions(self.single_action_space, num_envs)
+        self.action_space = many_actions(self.single_action_space, num_envs)
         self._simulator = BatchSimulator(cluster, size=num_envs, time_limit_ms=self._settings.time_limit_ms)
-        self._generators = [seeding.np_random(None)[0] for _ in range(num_envs)]
         self._picture: Picture | None = None
 
     def reset(
@@ -69,21 +60,8 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
 
         With `options["reset_mask"]` only those environments begin anew where it is true.
         """
-        chosen = self._chosen(options)
-        if seed is None or isinstance(seed, int):
-            super().reset(seed=seed)
-            given = [None if seed is None else seed + index for index in range(self.num_envs)]
-        else:
-            given = list(seed)
-        if len(given) != self.num_envs:
-            raise SettingsError(f"{len(given)} seeds for {self.num_envs} environments")
-        seeds: dict[int, int] = {}
-        for index in np.flatnonzero(chosen).tolist():
-            one = given[index]
-            if one is not None:
-                self._generators[index] = seeding.np_random(one)[0]
-            seeds[index] = self._draw(index) if one is None else one
-        if chosen.all():
+        seeds = self._begun(seed, options, running=self._picture is not None)
+        if len(seeds) == self.num_envs:
             drawn = list(seeds.values())
             self._simulator.reset(draw(self._sampler, self._settings, drawn), drawn)
         else:
@@ -91,8 +69,7 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
         never = np.zeros(self.num_envs, np.bool_)
         observations = self._observe()
         infos = self._infos(np.zeros(self.num_envs, np.int64), never)
-        infos |= {"seed": np.array([seeds.get(index, 0) for index in range(self.num_envs)]), "_seed": chosen}
-        return observations, infos
+        return observations, infos | self._seeds_told(seeds)
 
     def step(
         self, actions: ArrayLike
@@ -126,22 +103,6 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
         masks = self._view.masks(self._picture)
         return np.stack([self._view.agent_mask(mask) for mask in masks])
 
-    def _draw(self, index: int) -> int:
-        return int(self._generators[index].integers(LARGEST_SEED))
-
-    def _chosen(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        """Who is to begin anew: all, or those of Gymnasium's `reset_mask`."""
-        if options is None or "reset_mask" not in options:
-            return np.ones(self.num_envs, np.bool_)
-        mask = np.asarray(options["reset_mask"])
-        if mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
-            raise SettingsError(
-                f"reset_mask = {options['reset_mask']!r}; give {self.num_envs} times true or false, once true"
-            )
-        if self._picture is None and not mask.all():
-            raise TrimtabError("no episode is running; call reset() without a reset_mask first")
-        return mask
-
     def _begin_anew(self, seeds: dict[int, int]) -> None:
         """Reset some environments, each with its seed."""
         for index, seed in seeds.items():
@@ -153,20 +114,13 @@ class DagSchedulingVectorEnv(VectorEnv[Observations, Any, NDArray[Any]]):
         return self._view.observations(self._picture)
 
     def _infos(self, elapsed_ms: NDArray[np.int64], illegal: NDArray[np.bool_]) -> dict[str, Any]:
-        """What every environment reports; `_name` says who does, as Gymnasium has it."""
         assert self._picture is not None
         masks = self._view.masks(self._picture)
-        infos = {
-            "now_ms": self._simulator.now_ms,
-            "elapsed_ms": elapsed_ms,
-            "illegal_action": illegal,
-            "action_mask": tuple(self._view.sampling_mask(mask) for mask in masks),
-        }
-        return infos | {f"_{name}": np.ones(self.num_envs, np.bool_) for name in infos}
-
-
-def _many_actions(one: spaces.Space[Any], count: int) -> spaces.Space[Any]:
-    """Gymnasium makes a Box of many pairs, which cannot sample under a mask; this space can."""
-    if isinstance(one, spaces.MultiDiscrete):
-        return spaces.MultiDiscrete(np.tile(one.nvec, (count, 1)))
-    return batch_space(one, count)
+        return self._of_all(
+            {
+                "now_ms": self._simulator.now_ms,
+                "elapsed_ms": elapsed_ms,
+                "illegal_action": illegal,
+                "action_mask": tuple(self._view.sampling_mask(mask) for mask in masks),
+            }
+        )

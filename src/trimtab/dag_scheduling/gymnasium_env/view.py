@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from trimtab.core.errors import ActionError, SettingsError, WorkloadError
+from trimtab.core.errors import ActionError, WorkloadError
 from trimtab.core.settings import Field, Settings
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.gymnasium_env.filling import (
@@ -24,10 +24,9 @@ from trimtab.dag_scheduling.gymnasium_env.filling import (
 from trimtab.dag_scheduling.problem import NODE_FEATURES
 from trimtab.dag_scheduling.simulator.batch import BatchSimulator
 from trimtab.dag_scheduling.workload import Workload
+from trimtab.gymnasium_base.seeds import checked_seed
 
 __all__ = ["EnvSettings", "View", "WorkloadSampler", "draw"]
-
-LAST_SEED = 1 << 62
 
 WorkloadSampler = Callable[[int], Workload]
 """From the seed of an episode to its workload."""
@@ -181,10 +180,7 @@ class View:
 
 def draw(sampler: WorkloadSampler, settings: EnvSettings, seeds: Sequence[int]) -> list[Workload]:
     """Draw the workloads of some episodes; refuses seeds too large to count, jobs too large to be shown."""
-    for seed in seeds:
-        if seed > LAST_SEED:
-            raise SettingsError(f"seed {seed}; use a whole number from 0 to 2^62")
-    workloads = [sampler(seed) for seed in seeds]
+    workloads = [sampler(checked_seed(seed)) for seed in seeds]
     for workload in workloads:
         stages = workload.profile.stage_count
         if stages.max() > settings.max_stages:

@@ -19,7 +19,7 @@ from trimtab.pod_autoscaling.heuristics.measures import known, mean
 from trimtab.pod_autoscaling.heuristics.multi import Measured, MultiDecider
 from trimtab.pod_autoscaling.problem import CPU, MEMORY, REPLICAS, Flags, Floats, Integers, Services, Snapshot
 
-__all__ = ["FEATURES", "PRICE", "Observer", "Seen", "numbers_of", "price_number"]
+__all__ = ["FEATURES", "LARGEST_FEATURE", "PRICE", "Observer", "Seen", "numbers_of", "price_number"]
 
 FEATURES = (
     # As AWARE has them.
@@ -81,11 +81,12 @@ _PEAK_KEPT = 1 - 1 / 720
 _NEAR_PEAK, _PEAK_INTERVALS = 0.6, 40.0
 _KILL_KEPT = 0.95
 _CHANGE_INTERVALS = 20.0
-_USUAL_PRICE, _PRICE_FACTOR = 20.0, 4.0
+_USUAL_PRICE, _PRICE_FACTOR, _LEAST_PRICE = 20.0, 4.0, 1e-6
 _PRICE_RATE, _LARGEST_EXCESS = 0.01, 25.0
 """An hour without a late request cuts the price to a tenth; an interval with a tenth late adds 9 %."""
 _DAY_S = 86_400.0
-_LARGEST = 3.0
+LARGEST_FEATURE = 3.0
+"""Features are cut off here, on both sides of 0."""
 
 _REMEMBERED = (
     "_action",
@@ -167,8 +168,8 @@ class Observer:
             *_ruled(snapshot, measured, rule, usual),
             *self._rushes(snapshot),
         )
-        seen = np.nan_to_num(np.stack(columns, 1), nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
-        parts = [np.clip(seen, -_LARGEST, _LARGEST), self._action]
+        seen = np.nan_to_num(np.stack(columns, 1), nan=0.0, posinf=LARGEST_FEATURE, neginf=-LARGEST_FEATURE)
+        parts = [np.clip(seen, -LARGEST_FEATURE, LARGEST_FEATURE), self._action]
         if self._design.priced:
             parts.insert(1, price_number(self._price)[:, None])
         observation = np.concatenate(parts, 1, dtype=np.float32)
@@ -308,12 +309,14 @@ def numbers_of(design: Design) -> tuple[str, ...]:
 
 
 def price_number(price: Floats) -> Floats:
-    """The price of lateness as a network sees it.
+    """The price of lateness as a network sees it: a logarithm, of a millionth at least where it is nothing.
 
     >>> price_number(np.array([5.0, 20.0, 80.0])).tolist()
     [-1.0, 0.0, 1.0]
+    >>> bool(np.isfinite(price_number(np.array([0.0])))[0])
+    True
     """
-    return np.log(price / _USUAL_PRICE) / math.log(_PRICE_FACTOR)
+    return np.log(np.maximum(price, _LEAST_PRICE) / _USUAL_PRICE) / math.log(_PRICE_FACTOR)
 
 
 def _log(value: Floats, reference: Floats) -> Floats:

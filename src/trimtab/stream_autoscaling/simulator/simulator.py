@@ -102,6 +102,7 @@ class StreamSimulator:
         self._steps = 0
         self._recording = recording
         self._lived: list[dict[str, np.ndarray]] = []
+        self._lived_from = 0
         self._began = np.zeros(self.size, np.int64)
         self.reset(parallelism=parallelism)
 
@@ -169,8 +170,12 @@ class StreamSimulator:
         self._began[rows] = self._steps
         if len(rows) == self.size:
             self._lived.clear()
-            self._steps = 0
+            self._steps = self._lived_from = 0
             self._began[:] = 0
+        # What belongs to no episode any more is forgotten, or memory would grow with every one.
+        first = int(self._began.min())
+        del self._lived[: first - self._lived_from]
+        self._lived_from = first
 
     def copied(self, rows: Integers) -> StreamSimulator:
         """Some environments, each with everything it has lived through, to go another way with; unrecorded.
@@ -188,7 +193,7 @@ class StreamSimulator:
         copy._state = State._make(field[rows] for field in self._state)
         copy._history = type(self._history)._make(field[rows] for field in self._history)
         copy._steps, copy._began = self._steps, self._began[rows]
-        copy._recording, copy._lived = False, []
+        copy._recording, copy._lived, copy._lived_from = False, [], 0
         return copy
 
     def snapshot(self) -> Snapshot:
@@ -280,7 +285,7 @@ class StreamSimulator:
 
     def _episode(self, policy: str, row: int, columns: dict[str, np.ndarray]) -> Episode:
         job = self.jobs[row]
-        first = int(self._began[row])
+        first = int(self._began[row]) - self._lived_from
         span = slice(first, first + int(self._run["interval"][row]))
         values = {name: column[row, span] for name, column in columns.items()}
         for name in ("parallelism", "busy"):

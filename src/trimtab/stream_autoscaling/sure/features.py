@@ -17,7 +17,8 @@ from trimtab.stream_autoscaling.sure.actions import Bands, Offer, Suggestion, la
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.encoders import encoder_of
 
-__all__ = ["COUPLING", "FEATURES", "FeatureHistory", "Seen", "View", "couplings_of", "features_of", "hops_of"]
+__all__ = ["COUPLING", "FEATURES", "LARGEST_FEATURE", "FeatureHistory", "Seen", "View"]
+__all__ += ["couplings_of", "features_of", "hops_of"]
 
 FEATURES = (
     "complete",
@@ -50,6 +51,8 @@ FEATURES = (
     "downtime of a rescale",
     "rescale not possible now",
 )
+LARGEST_FEATURE = 8.0
+"""Features are cut off here, on both sides of 0."""
 COUPLING = 8
 """Rank of the graph's factors that CCRNN begins from."""
 _DAY_S = 86_400.0
@@ -153,7 +156,7 @@ def features_of(snapshot: Snapshot, suggestion: Suggestion) -> NDArray[np.float1
     measured = [np.where(complete, one, 0.0) for one in _measured(snapshot, suggestion, complete)]
     always = [np.where(graph.exists, one, 0.0) for one in _of_job(snapshot)]
     rows = np.stack([complete.astype(np.float64), *measured, *always], axis=-1)
-    return np.clip(rows, -8.0, 8.0).astype(np.float16)
+    return np.clip(rows, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.float16)
 
 
 def _measured(snapshot: Snapshot, suggestion: Suggestion, complete: Flags) -> list[Floats]:
