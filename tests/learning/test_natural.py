@@ -80,8 +80,25 @@ def test_a_step_moves_the_policy_by_its_length(length: float) -> None:
     assert 0 < float(found["shortened"]) <= 1
 
 
-def test_a_step_measured_by_too_few_decisions_is_shortened() -> None:
-    """Of one decision's score hardly any direction is known to change the policy."""
-    _, _, found = stepped(*drawn(), 0.1, scored=1, damping=1e-3)
-    assert float(found["shortened"]) < 0.9
-    assert float(found["kl"]) < 0.006
+def test_a_step_measured_by_too_few_decisions_is_looked_for_with_more_damping() -> None:
+    """Of one decision's score hardly any direction is known to change the policy: the step is far too long.
+
+    Cut to its length it would hardly follow the gradient; damped, it does.
+    """
+    parameters, rows = drawn()
+    well, _, measured = stepped(parameters, rows, 0.1, scored=256, damping=1e-3)
+    badly, _, found = stepped(parameters, rows, 0.1, scored=1, damping=1e-3)
+    assert float(measured["damping"]) == pytest.approx(1e-3)
+    assert float(found["damping"]) > 0.1
+    assert 0.002 < float(found["kl"]) < 0.006
+    likelier = [
+        float((AGENT.judge(p, rows.observation, jnp.zeros((ROWS, 1), int)).log_prob).mean())
+        for p in (parameters, badly, well)
+    ]
+    assert likelier[1] - likelier[0] > 0.5 * (likelier[2] - likelier[0])
+
+
+def test_a_step_of_which_nothing_can_be_said_is_looked_for_again() -> None:
+    """So long that a probability overflows."""
+    _, _, found = stepped(*drawn(), 1e4, scored=1, damping=1e-3)
+    assert np.isfinite([float(value) for value in found.values()]).all()

@@ -94,7 +94,7 @@ class TrainingSettings(Settings):
         default=1,
         gt=0,
         description="natural: how much steps avoid what hardly changes decisions (near 0: not at all, large: "
-        "the plain gradient).",
+        "the plain gradient). Raised within an iteration where its step would move the policy too far.",
     )
     scored: int = Field(
         default=4096,
