@@ -12,6 +12,10 @@ from typing import Any
 Answering = Callable[[str], Any]
 """From a path with its query to what becomes JSON, bytes as they are, or an int as a refusal."""
 
+PROMISE = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n"
+HALF_A_HEAD = b"HTTP/1.1 200 OK\r\nX-Long: "
+"""Headers that go on."""
+
 
 @contextmanager
 def serving(answering: Answering) -> Iterator[str]:
@@ -44,15 +48,18 @@ def serving(answering: Answering) -> Iterator[str]:
 
 
 @contextmanager
-def trickling(piece: bytes, *, pieces: int = 200) -> Iterator[str]:
-    """The address of a server that promises 10,000 bytes and gives some, one piece every 50 ms."""
+def trickling(piece: bytes, *, pieces: int = 200, head: bytes = PROMISE) -> Iterator[str]:
+    """The address of a server that promises 10,000 bytes and gives some, one piece every 50 ms.
+
+    Of a `head` that is not whole the pieces go on.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def trickle() -> None:
             connection, _ = server.accept()
             with connection, suppress(OSError):
                 connection.recv(10_000)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n")
+                connection.sendall(head)
                 for _ in range(pieces):  # unless the other side gives up
                     connection.sendall(piece)
                     time.sleep(0.05)

@@ -240,6 +240,15 @@ def test_empty_cells_and_zeros_may_be_gaps(tmp_path: Path) -> None:
     assert import_csv_counts(several, step_s=60, fill="zero")[0].rates.tolist() == [1, 0, 1, 0, 1, 1, 1, 0, 1]
 
 
+def test_rows_at_the_ends_that_tell_nothing_are_left_out_and_told(tmp_path: Path) -> None:
+    text = "time,count\n0,\n60,\n120,5\n180,7\n240,6\n300,\n"
+    trace, report = import_csv_counts(str(written(tmp_path, text)))
+    np.testing.assert_allclose(60 * trace.rates, [5, 7, 6])
+    assert report.dropped == {"row without a count, before the first or after the last that has one": 3}
+    _, report = import_csv_counts(str(written(tmp_path, text.replace(",\n", ",4\n"))))
+    assert not report.dropped
+
+
 def test_broken_rows(tmp_path: Path) -> None:
     rows = "".join(f"{n},60\n" for n in range(4))
     path = written(tmp_path, "minute,count\n" + rows + "x,60\n5,-3\n6\n7,many\n8,60\n")

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.loopback_server import serving, trickling
+from tests.loopback_server import HALF_A_HEAD, PROMISE, serving, trickling
 
 from trimtab.core.errors import HistoryError
 from trimtab.rates.prometheus import import_prometheus
@@ -225,10 +225,11 @@ def test_servers_that_do_not_help() -> None:
         import_prometheus(address + query, timeout_s=2)
 
 
-def test_an_answer_that_trickles_is_given_up() -> None:
-    """No silence is as long as the time to wait, but the whole answer would take 500 s."""
+@pytest.mark.parametrize("head", [PROMISE, HALF_A_HEAD, b""])
+def test_an_answer_that_trickles_is_given_up(head: bytes) -> None:
+    """No silence is as long as the time to wait, but the whole would take far longer."""
     with (
-        trickling(b" ") as address,
+        trickling(b" ", head=head) as address,
         pytest.raises(HistoryError, match=r"no answer \(not whole after 0.3 s\)"),
     ):
         import_prometheus(f"{address}/api/v1/query_range?query=x", timeout_s=0.3)

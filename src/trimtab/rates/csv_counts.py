@@ -110,8 +110,12 @@ def import_csv_counts(
     if (np.diff(times_s) < 0).any():
         report.assume("rows are not in order of time; they were sorted")
     order = np.argsort(times_s, kind="stable")
+    amounts = amounts[order]
+    report.drop(
+        "row without a count, before the first or after the last that has one", _unknown_ends(amounts)
+    )
     steps = steps_of(path, times_s[order], step_s, keep_going=keep_going, report=report)
-    series = _series(file, steps, amounts[order], columns)
+    series = _series(file, steps, amounts, columns)
     if columns.clock.offset is not None:
         report.assume("times are of the time zone of the first row")
     settings = {"step_s": series.step_s, "fill": fill, "zeros": zeros}
@@ -124,6 +128,12 @@ def import_csv_counts(
         because=broken.first or unknown or steps.too_few(),
     )
     return trace, report
+
+
+def _unknown_ends(amounts: Floats) -> int:
+    """Rows that end the history and tell nothing; those between others are gaps."""
+    known = np.flatnonzero(~np.isnan(amounts))
+    return len(amounts) - int(known[-1] - known[0] + 1) if known.size else 0
 
 
 def _columns(

@@ -8,7 +8,6 @@ import gzip
 import http.client
 import json
 import lzma
-import time
 import zlib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -16,10 +15,10 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, build_opener
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
+from trimtab.rates.asking import open_address
 
 __all__ = [
     "BrokenLines",
@@ -31,7 +30,6 @@ __all__ = [
     "load_json",
     "open_maybe_packed",
     "refuse_pipe",
-    "whole_answer",
 ]
 
 PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
@@ -39,7 +37,6 @@ PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 NOT_UNPACKED = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 LONGEST_WAIT_S = 86_400
-PIECE_BYTES = 1 << 16
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -148,10 +145,9 @@ def check_wait(address: str, timeout_s: float) -> None:
 def fetch_json(address: str, *, timeout_s: float, way_out: str) -> Any:
     """Ask a server; HTTPError where it refuses, one line where it does not answer or not with JSON."""
     check_wait(address, timeout_s)
-    began_s = time.monotonic()
     try:
-        with build_opener(ProxyHandler({})).open(address, timeout=timeout_s) as answer:
-            return json.loads(whole_answer(answer, began_s=began_s, timeout_s=timeout_s))
+        with open_address(address, timeout_s=timeout_s) as answer:
+            return json.loads(answer.read())
     except HTTPError as refusal:
         refusal.close()
         raise
@@ -160,22 +156,6 @@ def fetch_json(address: str, *, timeout_s: float, way_out: str) -> Any:
     except (URLError, OSError, http.client.HTTPException) as problem:
         reason = getattr(problem, "reason", None) or problem
         raise HistoryError(f"{address}: no answer ({reason}); {way_out}") from None
-
-
-def whole_answer(answer: http.client.HTTPResponse, *, began_s: float, timeout_s: float) -> bytes:
-    """The body of an answer, given up once it takes longer than `timeout_s` since `began_s` (monotonic).
-
-    The connection bounds each silence alone, so that a server that trickles would be listened to for ever.
-    """
-    pieces = []
-    while piece := answer.read1(PIECE_BYTES):
-        pieces.append(piece)
-        if time.monotonic() - began_s > timeout_s:
-            raise TimeoutError(f"not whole after {timeout_s:g} s")
-    body = b"".join(pieces)
-    if answer.length:
-        raise http.client.IncompleteRead(body, answer.length)
-    return body
 
 
 def load_json(path: Path, *, way_out: str) -> Any:

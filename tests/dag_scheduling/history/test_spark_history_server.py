@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.dag_scheduling.history.spark_log_writer import START, two_stage_log
 from tests.dag_scheduling.history.workload_view import durations_of, names_of, stages_of
-from tests.loopback_server import trickling
+from tests.loopback_server import HALF_A_HEAD, PROMISE, trickling
 
 from trimtab.core.errors import HistoryError
 from trimtab.dag_scheduling.history.spark_history_server import import_spark_server
@@ -269,13 +269,17 @@ def test_a_server_that_falls_silent_is_refused_in_one_line() -> None:
 
         thread = threading.Thread(target=begin_an_answer)
         thread.start()
-        with pytest.raises(HistoryError, match=r"no answer \(timed out\); give the address"):
+        with pytest.raises(HistoryError, match=r"no answer \(not whole after 0.2 s\); give the address"):
             import_spark_server(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2)
         thread.join()
 
 
-def test_a_table_that_trickles_is_given_up() -> None:
-    with trickling(b" ") as url, pytest.raises(HistoryError, match=r"no answer \(not whole after 0.3 s\)"):
+@pytest.mark.parametrize("head", [PROMISE, HALF_A_HEAD])
+def test_a_table_that_trickles_is_given_up(head: bytes) -> None:
+    with (
+        trickling(b" ", head=head) as url,
+        pytest.raises(HistoryError, match=r"no answer \(not whole after 0.3 s\)"),
+    ):
         import_spark_server(url, timeout_s=0.3)
 
 

@@ -11,7 +11,6 @@ import http.client
 import json
 import shutil
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
-from urllib.request import OpenerDirector, ProxyHandler, build_opener
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
@@ -30,7 +28,8 @@ from trimtab.dag_scheduling.history.spark_log_files import find_application_logs
 from trimtab.dag_scheduling.history.spark_records import Application
 from trimtab.dag_scheduling.history.spark_rest_records import Table, application_from_rest
 from trimtab.dag_scheduling.workload import Workload
-from trimtab.rates.reading import check_wait, whole_answer
+from trimtab.rates.asking import open_address
+from trimtab.rates.reading import check_wait
 
 __all__ = ["import_spark_server"]
 
@@ -53,7 +52,7 @@ def import_spark_server(
         raise HistoryError(f"limit = {limit}: ask for at least one application")
     check_wait(url, timeout_s)
     report = ImportReport(url)
-    server = _Server(_base(url), build_opener(ProxyHandler({})), timeout_s)
+    server = _Server(_base(url), timeout_s)
     attempts = _attempts(server, application=application, limit=limit, report=report)
     workload = workload_of_applications(
         _read_attempts(server, attempts, keep_going=keep_going, report=report),
@@ -78,7 +77,6 @@ class _Attempt:
 @dataclass(frozen=True)
 class _Server:
     base: str
-    opener: OpenerDirector
     timeout_s: float
 
     def table(self, path: str) -> Table:
@@ -97,19 +95,18 @@ class _Server:
     def download(self, path: str, target: Path) -> None:
         """Store an answer in a file; HTTPError where the server refuses it.
 
-        Logs may be of any size: only silence is bounded.
+        Logs may be of any size: once one has begun, only silence is bounded.
         """
-        with self._open(path) as answer, target.open("wb") as file:
+        with self._open(path, only_silence=True) as answer, target.open("wb") as file:
             try:
                 shutil.copyfileobj(answer, file, 1 << 20)
             except (OSError, http.client.HTTPException) as problem:
                 raise self._dead(path, problem) from None
 
     def _json(self, path: str) -> Any:
-        began_s = time.monotonic()
         try:
             with self._open(path) as answer:
-                return json.loads(whole_answer(answer, began_s=began_s, timeout_s=self.timeout_s))
+                return json.loads(answer.read())
         except HTTPError:
             raise
         except OSError as problem:
@@ -117,9 +114,9 @@ class _Server:
         except (ValueError, RecursionError, http.client.HTTPException) as problem:
             raise HistoryError(f"{self.base}{path}: the answer is not JSON ({problem}); {WAY_OUT}") from None
 
-    def _open(self, path: str) -> Any:
+    def _open(self, path: str, *, only_silence: bool = False) -> http.client.HTTPResponse:
         try:
-            return self.opener.open(self.base + path, timeout=self.timeout_s)
+            return open_address(self.base + path, timeout_s=self.timeout_s, only_silence=only_silence)
         except HTTPError as refusal:
             refusal.close()
             raise
