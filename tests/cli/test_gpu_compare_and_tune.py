@@ -137,6 +137,7 @@ SACCT = "JobID|JobName|State|Submit|Start|End|NNodes|ReqTRES|AllocTRES\n"
         ("gpu:v100=4", "64x8"),
         ("gpu:t4=4", "64x8xT4"),
         ("gpu:h100=8", "64x8xH100"),
+        ("gpu:h900=8", "64x8xH900"),
         ("gpu=12", "64x12"),
     ],
 )
@@ -166,16 +167,16 @@ def test_the_next_steps_of_an_import_can_be_taken(
 
 
 def test_jobs_of_several_models_want_a_table_of_machines(run: Callable, tmp_path: Path) -> None:
-    lines = [f"{n},{60 * n},90,2,{'H100' if n % 2 else 'T4'}" for n in range(10)]
+    lines = [f"{n},{60 * n},90,2,{'H900' if n % 2 else 'T4'}" for n in range(10)]
     (tmp_path / "jobs.csv").write_text("\n".join(["job_id,arrival_s,service_sec,gpu_count,gpu_type", *lines]))
     told = run("import", "gpu-jobs-csv", "jobs.csv", "--out", "my.workload").out
     assert (
-        "next: list your machines in machines.csv, with columns machine,gpus,gpu_type; jobs ask for H100, T4"
+        "next: list your machines in machines.csv, with columns machine,gpus,gpu_type; jobs ask for H900, T4"
         in told
     )
-    assert "\n      echo 'gpu_types = [{ name = \"H100\", speed = 1.0, price = 3.06 }]' > gpus.toml" in told
-    (tmp_path / "machines.csv").write_text("machine,gpus,gpu_type\na,8,H100\nb,8,T4\n")
-    (tmp_path / "gpus.toml").write_text('gpu_types = [{ name = "H100", speed = 1.0, price = 3.06 }]')
+    assert "\n      echo 'gpu_types = [{ name = \"H900\", speed = 1.0, price = 3.06 }]' > gpus.toml" in told
+    (tmp_path / "machines.csv").write_text("machine,gpus,gpu_type\na,8,H900\nb,8,T4\n")
+    (tmp_path / "gpus.toml").write_text('gpu_types = [{ name = "H900", speed = 1.0, price = 3.06 }]')
     words = ["simulate", "gpu", "--workload", "my.workload", "--cluster", "machines.csv", "--policy", "fifo"]
     assert " ".join(["trimtab", *words[:6], "--settings", "gpus.toml", *words[6:]]) in told
     assert run(*words, "--settings", "gpus.toml").code == 0

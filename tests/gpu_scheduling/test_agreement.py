@@ -148,7 +148,7 @@ def test_engine_equals_reference_under_rules(name, instance, seed):
         {"gpus": [1, 33]},
         {"gpus": [1, 1], "cpu_milli": [0, 97_000]},
         {"gpus": [1, 1], "memory_mib": [0, 1 << 20]},
-        {"gpus": [1, 1], "allowed_types": [0, 1], "type_names": ("H100",)},
+        {"gpus": [1, 1], "allowed_types": [0, 1], "type_names": ("H900",)},
         {"instances": [1, 2], "gpu_milli": [1000, 5000]},
     ],
 )

@@ -1,5 +1,6 @@
 """Clusters by name and by table: what they are made of, and what they refuse."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -56,11 +57,11 @@ def test_more_gpu_models_than_a_word_has_bits_are_refused() -> None:
     def declared(count: int) -> tuple[GpuType, ...]:
         return tuple(GpuType(name=f"X{place}") for place in range(count))
 
-    most = Cluster(gpu_types=declared(57))
+    most = Cluster(gpu_types=declared(53))
     jobs = make_workload([0], duration_ms=60_000, gpus=1)
     assert simulate(jobs, make_policy("fifo"), most).jct_ms.tolist() == [60_000]
-    with pytest.raises(ValueError, match="64 GPU models with the 6 built in; at most 63"):
-        Cluster(gpu_types=declared(58))
+    with pytest.raises(ValueError, match="64 GPU models with the 10 built in; at most 63"):
+        Cluster(gpu_types=declared(54))
 
 
 def test_a_table_may_have_quotation_marks(tmp_path: Path) -> None:
@@ -130,6 +131,25 @@ def test_speed_is_that_of_the_model_times_that_of_the_machine() -> None:
     assert table.speed.tolist() == [2.0, 0.76, 0.76]
     assert table.price.tolist() == [8.0, 1.46, 1.46]
     assert table.names == ("m0", "m1", "m2")
+
+
+# Dense FP16 operations (tera/s) and memory bandwidth (GB/s) of data sheets.
+V100_SHEET = (125, 900)
+
+
+@pytest.mark.parametrize(
+    ("model", "sheet", "speed"),
+    [
+        ("L4", (121, 300), 0.6),  # sqrt(0.968 * 0.333) = 0.57
+        ("L40S", (362, 864), 1.7),  # sqrt(2.896 * 0.96) = 1.67
+        ("H100", (989, 3350), 5.4),  # sqrt(7.912 * 3.722) = 5.43
+        ("H200", (989, 4800), 6.5),  # sqrt(7.912 * 5.333) = 6.50
+    ],
+)
+def test_newer_models_are_as_fast_as_their_data_sheets_say(model, sheet, speed) -> None:
+    arithmetic, bandwidth = (own / of_v100 for own, of_v100 in zip(sheet, V100_SHEET, strict=True))
+    assert round(math.sqrt(arithmetic * bandwidth), 1) == speed
+    assert find_cluster(f"2x8x{model}").machine_table.speed.tolist() == [speed, speed]
 
 
 def test_a_known_model_may_be_replaced() -> None:

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 from tests.gpu_scheduling.snapshots import HOUR, MINUTE, Scene, play
 from tests.gpu_scheduling.test_placements import scenes
 
+from trimtab.gpu_scheduling.cluster import Cluster, MachineGroup
 from trimtab.gpu_scheduling.heuristics.rule import Rule
-from trimtab.gpu_scheduling.policies import DISCIPLINES, ORDERS, compose
+from trimtab.gpu_scheduling.policies import DISCIPLINES, ORDERS, compose, make_policy
 from trimtab.gpu_scheduling.problem import PREEMPT, START, WAIT, Action, Snapshot, decode
+from trimtab.gpu_scheduling.reference import reference_run
+from trimtab.gpu_scheduling.simulator.simulator import simulate
+from trimtab.gpu_scheduling.workload import make_workload
 
 
 def answer(scene: Scene, rule: str, values: dict[str, float] | None = None) -> tuple[int, int, list[int]]:
@@ -365,3 +369,16 @@ def test_every_combination_decides_legally(order: str, kept: str, scene: Scene) 
     for name, was, now in zip(snapshot._fields, before, snapshot, strict=True):
         if name not in lent:
             np.testing.assert_array_equal(was, now, err_msg=name)
+
+
+def test_a_patient_job_starts_at_the_first_heartbeat_at_which_it_asks_for_no_more():
+    """A machine at half speed is free all the time; of one that wants 0.8 of the best, after
+
+    1 h * ln(0.8 / 0.5) = 1692 s half is enough. Heartbeats come every 60 s: it starts at 1740 s.
+    """
+    groups = (MachineGroup(gpus=1), MachineGroup(gpus=1, speed=0.5))
+    cluster = Cluster(machines=groups, contention=0.0)
+    jobs = make_workload([0, 0], duration_ms=[10 * HOUR, 10 * MINUTE], gpus=1)
+    rule = make_policy("fifo+fast+patient:least_speed=0.8,patience_h=1")
+    for episode in (simulate(jobs, rule, cluster, seed=0), reference_run(jobs, rule, cluster, 0)):
+        assert episode.completion_ms.tolist() == [10 * HOUR, 1_740_000 + 20 * MINUTE]

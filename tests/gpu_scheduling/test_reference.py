@@ -225,7 +225,7 @@ def test_jobs_that_could_never_start_are_refused_before_the_start():
                     **{k: [1000 if k == "gpu_milli" else 1, v] for k, v in demands.items()},
                 ),
             )
-    jobs = make_workload([0], duration_ms=9, gpus=1, allowed_types=1, type_names=("H100",))
+    jobs = make_workload([0], duration_ms=9, gpus=1, allowed_types=1, type_names=("H900",))
     with pytest.raises(WorkloadError, match="no machine has a GPU model it may use"):
         begin(cluster, jobs)
 

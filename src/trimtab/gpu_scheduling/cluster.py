@@ -44,9 +44,15 @@ TYPES = (
     GpuType(name="T4", speed=0.5, price=0.35),
     GpuType(name="A10", speed=1.2, price=1.01),
     GpuType(name="A100", speed=2.2, price=4.10),
+    GpuType(name="L4", speed=0.6, price=0.80),
+    GpuType(name="L40S", speed=1.7, price=1.90),
+    GpuType(name="H100", speed=5.4, price=6.90),
+    GpuType(name="H200", speed=6.5, price=7.90),
 )
 """Known without being declared. Speeds of P100 and K80: medians over 26 models, from the measurements of
-Gavel (OSDI'20); the others, and all prices, are round figures to be replaced by your own."""
+Gavel (OSDI'20); of L4, L40S, H100 and H200 (SXM): from data sheets, the geometric mean of how many more FP16
+operations (dense) and how much more memory bandwidth they have than a V100. The others, and all prices, are
+round figures to be replaced by your own."""
 
 
 class MachineGroup(Settings):

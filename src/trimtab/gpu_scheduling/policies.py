@@ -248,6 +248,7 @@ DISCIPLINES: dict[str, Discipline] = {
                 part=DISCIPLINE,
             ),
         ),
+        timed=True,
     ),
     "easy": Discipline(disciplines.easy, needs_durations=True),
     "conservative": Discipline(
