@@ -63,6 +63,15 @@ def test_the_policy_acts_once_the_mean_of_its_episodes_reaches_r1():
     assert "evaluations count while it learns offline" in said[3].because
 
 
+def test_episodes_from_before_a_round_of_training_do_not_count():
+    one = started()
+    assert [one.evaluated(reward).policy_acts for reward in (0.8, 0.84)] == [False, False]
+    one.trained()
+    # .84 and .86 would reach .85, but another policy played the first of them.
+    assert one.evaluated(0.86).because == "1 of 2 offline episodes"
+    assert one.evaluated(0.84).because == "mean of 2 episodes 0.850 reaches R1 = 0.850"
+
+
 def test_evaluations_before_the_log_is_there_do_not_count():
     one = Bootstrap(SETTINGS, utilisation=0.5)
     assert not one.evaluated(1.0).policy_acts

@@ -150,6 +150,21 @@ def test_a_trace_that_begins_anew_while_the_rule_is_watched_shifts_nothing():
     assert one._ruled_lately(np.arange(2)) == pytest.approx(np.nanmean(ruled, axis=0))
 
 
+def test_only_episodes_since_the_last_round_of_training_count(monkeypatch):
+    """R1 is .5; the second episode of the first round and the first of the second would reach it together."""
+    one = started(SETTINGS.model_copy(update={"training": IMPATIENT}), services=SERVICES[:1])
+    one.live(OBSERVED)
+    one.starts[0].thresholds = Thresholds(act=0.5, stop=0.0)
+    one._credits = {0: 0.0}
+    earned = iter([[0.0, 0.4], [0.6, 0.2], [0.4, 0.6]])
+    monkeypatch.setattr(one, "_play", lambda *_, **__: np.array([next(earned)]))
+    # Iterations at 40, 50 and 60; the last of them reaches R1.
+    one.live(20)
+    assert not np.stack(one.online).any()
+    one.live(1)
+    assert one.events[-1][:3] == (60, 0, Phase.ONLINE) and next(earned, None) is None
+
+
 def test_a_learner_that_acted_all_the_time_waits_until_the_rule_has_shown_what_it_earns():
     one = started(SETTINGS.model_copy(update={"training": IMPATIENT}))
     one.live(OBSERVED + 49)

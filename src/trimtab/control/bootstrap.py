@@ -92,8 +92,9 @@ class Turn(NamedTuple):
 class Bootstrap:
     """The phases of one service. It is told rewards, and says who acts.
 
-    `tick` for every step of the real system, whoever acts; `evaluated` for every episode the policy played
-    offline. Without a given `utilisation` the heuristic's is measured while it is observed.
+    `tick` for every step of the real system, whoever acts; `trained` for every round of training offline, and
+    `evaluated` for every episode the policy played there since. Without a given `utilisation` the heuristic's
+    is measured while it is observed.
 
     >>> start = Bootstrap(
     ...     BootstrapSettings(observe_ticks=2, evaluation_episodes=1, window=2, cooldown_ticks=2)
@@ -126,6 +127,10 @@ class Bootstrap:
             self._waiting = max(self._waiting - 1, 0)
             return self._maybe_online()
         return self._acted(reward)
+
+    def trained(self) -> None:
+        """The policy learned offline: what it played before was played by another one, and proves nothing."""
+        self._episodes.clear()
 
     def evaluated(self, reward: float) -> Turn:
         """The policy as it is now played one episode offline, with this mean reward of a step."""

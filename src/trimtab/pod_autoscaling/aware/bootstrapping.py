@@ -242,6 +242,8 @@ class Bootstrapper:
             self._play(practising, self.settings.practice_copies, self.settings.practice_exploration)
         for _ in range(training.horizon):
             self._learn(rows, schedules)
+        for row in rows.tolist():
+            self.starts[row].trained()
         self._iterations[rows] += 1
         ready = rows[self._iterations[rows] > last]
         if len(ready):
