@@ -51,6 +51,21 @@ function startCurves(area, section, policies) {
     return section.percent ? `${path}H${across(endX).toFixed(1)}` : path;
   }
 
+  // What was measured once is a point.
+  function line(curve) {
+    if (curve.x.length === 1 && !section.percent) {
+      const point = dot(curve, curve.x[0], 4);
+      point.setAttribute("data-policy", curve.policy);
+      return point;
+    }
+    return svg("path", {
+      "data-policy": curve.policy,
+      d: stepPath(curve),
+      style: `stroke:${curve.colour}`,
+      "stroke-dasharray": curve.dashes.map((length) => 2 * length).join(" "),
+    });
+  }
+
   function axes() {
     const group = svg("g");
     const yTicks = section.percent ? [0, 0.25, 0.5, 0.75, 1]
@@ -91,13 +106,7 @@ function startCurves(area, section, policies) {
   function draw() {
     width = area.clientWidth;
     height = area.clientHeight;
-    const series = svg("g", { class: "series" }, ...curves.filter((curve) => curve.shown).map((curve) =>
-      svg("path", {
-        "data-policy": curve.policy,
-        d: stepPath(curve),
-        style: `stroke:${curve.colour}`,
-        "stroke-dasharray": curve.dashes.map((length) => 2 * length).join(" "),
-      })));
+    const series = svg("g", { class: "series" }, ...curves.filter((curve) => curve.shown).map(line));
     band = svg("rect", { class: "band", y: MARGIN.top, height: height - MARGIN.top - MARGIN.bottom });
     marks = svg("g");
     area.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, band, axes(), series, referenceLine(), marks));
