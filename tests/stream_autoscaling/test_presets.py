@@ -1,5 +1,6 @@
 """Traces by name, scaled to a job and split by days."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ def numbered_days(days: int, *, start_s: float = 0.0) -> RateTrace:
 
 
 def test_every_name_is_described_and_makes_a_fortnight() -> None:
-    assert len(TRACES) == 6
+    assert len(TRACES) == 7
     for name in TRACES:
         assert described_trace(name)
         assert find_trace(name).days == 14
@@ -167,6 +168,18 @@ def test_variants_are_days() -> None:
     assert find_trace("stream/sine:28").days == 28
     with pytest.raises(WorkloadError, match="number of days, such as sine:28"):
         find_trace("sine:x")
+
+
+def test_mixed_is_another_kind_for_every_seed() -> None:
+    """Of six kinds three are clarknet-like: of 300 seeds about half, and a sixth of each other."""
+    kinds = Counter(find_trace("mixed", seed=seed).provenance.source for seed in range(300))
+    assert 125 < kinds["clarknet-like"] < 175
+    others = ("worldcup-like", "twitter-like", "steps")
+    assert set(kinds) == {"clarknet-like", *others} and all(30 < kinds[name] < 70 for name in others)
+    same, plain = find_trace("mixed:28", seed=7), find_trace("clarknet-like:28", seed=7)
+    assert same.provenance.source == "clarknet-like" and (same.rates == plain.rates).all()
+    with pytest.raises(WorkloadError, match="number of days, such as mixed:28"):
+        find_trace("mixed:x")
 
 
 def test_unknown_names_and_files() -> None:

@@ -49,6 +49,7 @@ TRACES: Registry[TraceMaker] = Registry(
     {
         "stream/clarknet-like": f"{_HERE}:clarknet_like",
         "stream/flat": f"{_HERE}:flat",
+        "stream/mixed": f"{_HERE}:mixed",
         "stream/sine": f"{_HERE}:sine",
         "stream/steps": f"{_HERE}:steps",
         "stream/twitter-like": f"{_HERE}:twitter_like",
@@ -203,6 +204,13 @@ def sine(variant: str = "", seed: int = 0) -> RateTrace:
 def flat(variant: str = "", seed: int = 0) -> RateTrace:
     """Always the same rate."""
     return generated.flat(seed, _days("flat", variant))
+
+
+def mixed(variant: str = "", seed: int = 0) -> RateTrace:
+    """Another kind for every seed: half of them clarknet-like, a sixth each worldcup-like, twitter-like, steps."""
+    _days("mixed", variant)  # refused by this name
+    kinds = (clarknet_like, clarknet_like, clarknet_like, worldcup_like, twitter_like, steps)
+    return kinds[int(integers(split(seed, "kind"), 0, high=len(kinds)))](variant, seed)
 
 
 def _days(name: str, variant: str) -> int:
