@@ -141,5 +141,11 @@ CLAIMS = (
             "aware: pods that ran out of memory after",
         ),
     ),
+    Claim(
+        "How much of the memory could be used by whoever knows its peaks (not in the paper)",
+        "no number",
+        "pod-foresight",
+        ("aware: memory used, ", "aware: limits by", "hpa-70: memory used, ", "hpa-70: limits by"),
+    ),
 )
 """Paper's numbers: the talk on AWARE (ATC'23) and its abstract."""
