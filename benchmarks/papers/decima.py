@@ -176,6 +176,12 @@ CLAIMS = (
         ("learned / optimum, mean", "sjf-cp / optimum, mean", "decima-tpch-batch / optimum, mean"),
     ),
     Claim(
+        "How short batches become for a search that knows the luck of every task (not in the paper)",
+        "no number",
+        "decima-hindsight",
+        ("with hindsight /", "decima-tpch-batch /"),
+    ),
+    Claim(
         "Input-dependent baselines reduce the variance of the gradient",
         "50x lower on two-server load balancing",
         "decima-variance",
