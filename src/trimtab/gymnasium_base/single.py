@@ -47,7 +47,7 @@ class SeededEnv(gymnasium.Env[Observation, Any]):
         self._ended = terminated or truncated
         info = self._told()
         if self._ended and (metrics := self._metrics()) is not None:
-            info["metrics"] = metrics
+            info["metrics"] = metrics  # not named "episode", which recorders claim
         return observation, reward, terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
