@@ -266,8 +266,9 @@ def test_a_hidden_job_that_alone_fits_takes_the_last_place() -> None:
 
 def test_facts_beyond_all_measure_are_cut_off() -> None:
     crowded = Cluster(machines=(MachineGroup(gpus=1, speed=100.0),), contention=10.0)
-    jobs = make_workload([0] * 40, duration_ms=MINUTE, gpu_milli=25, sensitivity=100.0)
+    jobs = make_workload([0] * 100, duration_ms=MINUTE, gpu_milli=10, sensitivity=100.0)
     env = make(lambda seed: jobs, crowded)
+    assert env.reset(seed=0)[1]["jobs_not_shown"] == 68
     played = play(env, lambda info: int(info["action_mask"].argmax()), seed=0)
     bounds = gymnasium.spaces.flatten_space(env.observation_space)
     assert all(one in bounds for one in played.observations)
