@@ -32,7 +32,7 @@ from trimtab.gpu_scheduling.gymnasium_env import (
 from trimtab.gpu_scheduling.heuristics.rule import Rule
 from trimtab.gpu_scheduling.policies import PLACEMENTS, make_policy
 from trimtab.gpu_scheduling.problem import START, gang_fits
-from trimtab.gpu_scheduling.simulator.simulator import simulate
+from trimtab.gpu_scheduling.simulator.simulator import Simulator, simulate
 from trimtab.gpu_scheduling.workload import Workload, make_workload
 from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload
 from trimtab.gpu_scheduling.workload.tiny import TINY, tiny_workload
@@ -105,6 +105,23 @@ def test_a_rule_is_repeated_on_any_cluster(instance: Instance, seed: int) -> Non
     alone = simulate(instance.workload, rule, instance.cluster, seed=seed)
     np.testing.assert_array_equal(env.episode.completion_ms, alone.completion_ms)
     assert played.rewards.sum() == alone.reward
+
+
+def test_a_share_goes_to_the_gpu_that_the_placement_names() -> None:
+    jobs, cluster = (
+        make_workload([0] * 4, duration_ms=MINUTE, gpu_milli=300),
+        Cluster(machines=(MachineGroup(),)),
+    )
+    env = make(lambda seed: jobs, cluster, placements=("best-fit", "random:machine_seed=3"))
+    rule, alone = make_policy("fifo+random:machine_seed=3"), Simulator(cluster)
+    env.reset(seed=0)
+    alone.reset(jobs, seed=0)
+    for _ in range(3):
+        env.step(env.start(rule.decide(env.snapshot).job, "random:machine_seed=3"))
+        alone.step(rule.decide(alone.snapshot))
+        np.testing.assert_array_equal(env.snapshot.free_of_gpu, alone.snapshot.free_of_gpu)
+    # By itself the engine would put all three shares on the first GPU.
+    assert env.snapshot.free_of_gpu.tolist() != [100, 1000, 1000, 1000]
 
 
 @given(instances(), seeds)

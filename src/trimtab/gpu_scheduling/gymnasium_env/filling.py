@@ -83,7 +83,6 @@ def new_offers(*, jobs: int, placements: int, machines: int) -> Offers:
     )
 
 
-@compiling.called_from_python
 @_compiler.jit
 def show(row: Any, seen: View, cluster: Facts, slots: Integers) -> int:
     """Describe jobs, machines and the cluster; how many jobs are shown, whose slots are written down.
@@ -164,5 +163,4 @@ def offer_of(placement: PlacementFunction) -> Any:
     """`offer` for one placement."""
     name = f"{placement.__name__}_{fingerprint(placement)}"
     replacements = {"place": compiling.compiled(placement)}
-    made = _compiler.specialise(offer, replacements, name, cached=is_importable(placement))
-    return compiling.called_from_python(made)
+    return _compiler.specialise(offer, replacements, name, cached=is_importable(placement))

@@ -26,7 +26,7 @@ from trimtab.gpu_scheduling.policies import PLACEMENTS, make_policy
 from trimtab.gpu_scheduling.problem import HOLD, NOWHERE, Action, Snapshot, start
 from trimtab.gymnasium_base.actions import Illegal
 
-__all__ = ["LARGEST_FACT", "OWN_FACTS", "EnvSettings", "View"]
+__all__ = ["OWN_FACTS", "EnvSettings", "View"]
 
 LARGEST_FACT = 1000.0
 """Facts are cut off here, so that their space is bounded; nearly all lie between 0 and 1."""
