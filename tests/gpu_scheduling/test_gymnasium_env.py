@@ -18,7 +18,7 @@ from tests.gymnasium_episodes import assert_same, masked_samples, play
 
 from trimtab.core.errors import ActionError, SettingsError, TrimtabError, WorkloadError
 from trimtab.core.settings import load_settings
-from trimtab.gpu_scheduling.cluster import Cluster, MachineGroup
+from trimtab.gpu_scheduling.cluster import Cluster, GpuType, MachineGroup
 from trimtab.gpu_scheduling.das.design import Design
 from trimtab.gpu_scheduling.das.view import JOB_FACTS, MACHINE_FACTS, empty_view, look
 from trimtab.gpu_scheduling.gymnasium_env import (
@@ -282,7 +282,9 @@ def test_a_hidden_job_that_alone_fits_takes_the_last_place() -> None:
 
 
 def test_facts_beyond_all_measure_are_cut_off() -> None:
-    crowded = Cluster(machines=(MachineGroup(gpus=1, speed=100.0),), contention=10.0)
+    warp = GpuType(name="warp", speed=100.0)
+    machine = MachineGroup(gpus=1, gpu_type="warp", speed=100.0)
+    crowded = Cluster(machines=(machine,), gpu_types=(warp,), contention=10.0)
     jobs = make_workload([0] * 100, duration_ms=MINUTE, gpu_milli=10, sensitivity=100.0)
     env = make(lambda seed: jobs, crowded)
     assert env.reset(seed=0)[1]["jobs_not_shown"] == 68
