@@ -321,6 +321,7 @@ def test_uneven_times(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("minute,count\n", "counts.csv: has no rows below minute, count; name a CSV with a column of times"),
+        (f"{'x' * 70_000}\n", rf"counts.csv: has no rows below {'x' * 60}\.\.\.; name a CSV"),
         ("count\n3\n4\n", "one column only"),
         ("minute,count\n5,3\n", "one time only"),
         ("when,count\nyesterday,3\n", "'yesterday' in column 'when' is no time"),
