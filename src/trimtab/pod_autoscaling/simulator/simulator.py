@@ -25,10 +25,10 @@ from trimtab.pod_autoscaling.problem import (
     let_through,
     nearest_allowed,
 )
+from trimtab.pod_autoscaling.rewards import Truth, aware_reward, lagrangian_reward
 from trimtab.pod_autoscaling.simulator.drawn import NOTHING_DRAWN, Drawn
 from trimtab.pod_autoscaling.simulator.growing import copy_services, with_rows, with_slots
 from trimtab.pod_autoscaling.simulator.looking import pods_of, resizing_of
-from trimtab.pod_autoscaling.simulator.rewards import Truth, aware_reward, lagrangian_reward
 from trimtab.pod_autoscaling.simulator.settings import settings_of, window_s
 from trimtab.pod_autoscaling.simulator.state import State, new_state
 from trimtab.pod_autoscaling.simulator.stepping import begin_run, step_many
