@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from benchmarks.results import ROOT
@@ -34,3 +35,10 @@ def test_usual_settings_are_those_of_the_code() -> None:
             assert float(value.replace(MINUS, "-")) == usual[setting], (name, setting)
             told += 1
     assert told > 30
+
+
+def test_vectors_are_as_many_as_were_counted() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "pod-exact.json").read_text())
+    counted = {row["name"]: row["value"] for row in results["rows"]}
+    told = f"{counted['HPA: vectors']} of HPA and {counted['VPA updater: vectors']} of VPA's updater"
+    assert told in PAGE
