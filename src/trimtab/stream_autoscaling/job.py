@@ -24,6 +24,7 @@ __all__ = [
     "graph_of",
     "job_from",
     "load_job",
+    "refuse_loose_vertices",
     "save_job",
 ]
 
@@ -213,7 +214,7 @@ def _check_vertex(job: str, vertex: Vertex) -> None:
         "record_bytes": (vertex.record_bytes, 1.0, 1e9),
         "input_share": (vertex.input_share, 1e-9, 1e9),
         "least_parallelism": (vertex.least_parallelism, 1, 32768),
-        "most_parallelism": (vertex.most_parallelism, vertex.least_parallelism, 32768),
+        "most_parallelism": (vertex.most_parallelism, 1, 32768),
     }
     if not (isinstance(vertex.name, str) and vertex.name):
         raise WorkloadError(f"job {job}: a vertex is called {vertex.name!r}; give it a name")
@@ -234,6 +235,11 @@ def _check_vertex(job: str, vertex: Vertex) -> None:
         raise WorkloadError(
             f"job {job}, vertex {vertex.name}: hot_share = {vertex.hot_share} is of the busiest key, but "
             "key_groups = 0: nothing is keyed; give key_groups (Flink's usual number is 128), or no hot_share"
+        )
+    if vertex.least_parallelism > vertex.most_parallelism:
+        raise WorkloadError(
+            f"job {job}, vertex {vertex.name}: least_parallelism = {vertex.least_parallelism} is above "
+            f"most_parallelism = {vertex.most_parallelism}; lower it, or raise the other"
         )
     if 0 < vertex.key_groups < vertex.least_parallelism:
         raise WorkloadError(
@@ -336,8 +342,16 @@ def job_from(content: Any, where: str) -> Job:
         job: Job = _made(Job, told)
     except WorkloadError as problem:
         raise WorkloadError(f"{where}: {problem}") from None
-    if len(job.vertices) > 1 and not job.edges:
-        raise WorkloadError(
-            f"{where}: {len(job.vertices)} vertices and no edges; say what feeds what, or make a job of each"
-        )
+    refuse_loose_vertices(job, where)
     return job
+
+
+def refuse_loose_vertices(job: Job, where: str) -> None:
+    """A vertex whose edges were lost would pass for one more source, and take its share of what arrives."""
+    tied = {end for edge in job.edges for end in (edge.source, edge.target)}
+    loose = [vertex.name for place, vertex in enumerate(job.vertices) if place not in tied]
+    if loose and len(job.vertices) > 1:
+        raise WorkloadError(
+            f"{where}: {len(loose)} of {len(job.vertices)} vertices on no edge, such as {loose[0]!r}; "
+            "say what feeds what, or make a job of each"
+        )

@@ -69,9 +69,11 @@ def plan_of(details: Mapping[str, Any], source: str) -> Plan:
         }
         if not vertices:
             raise HistoryError(f"{source}: the job has no vertices; save the answer again while it runs")
-        if set(vertices) != set(nodes):
+        odd = sorted(set(vertices) ^ set(nodes))
+        if odd:
+            where = "plan" if odd[0] in nodes else "list of vertices"
             raise HistoryError(
-                f"{source}: the plan and the vertices of the job differ; save the answer again"
+                f"{source}: the newest answer about a job has {odd[0]} in its {where} only; save it again"
             )
         order = _parents_first(inputs, source)
         place = {identity: number for number, identity in enumerate(order)}
