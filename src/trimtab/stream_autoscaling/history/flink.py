@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.rates.reading import is_address
-from trimtab.stream_autoscaling.history.flink_answers import Answers, ask, read_folder
+from trimtab.stream_autoscaling.history.flink_answers import Answers, answers_of
 from trimtab.stream_autoscaling.history.flink_fits import edge_selectivities, restart_s, service_and_scaling
 from trimtab.stream_autoscaling.history.flink_samples import Plan, Windows, plan_of, windows_of
 from trimtab.stream_autoscaling.job import Edge, Job, Vertex, refuse_loose_vertices
@@ -48,12 +46,15 @@ def import_flink(
     `job` is its id, needed where there are several.
     """
     report = ImportReport(source)
-    answers = (
-        ask(
-            source, job=job, samples=samples, every_s=every_s, timeout_s=timeout_s, sleep=sleep, report=report
-        )
-        if is_address(source)
-        else read_folder(Path(source), job=job, keep_going=keep_going, report=report)
+    answers = answers_of(
+        source,
+        keep_going=keep_going,
+        job=job,
+        samples=samples,
+        every_s=every_s,
+        timeout_s=timeout_s,
+        sleep=sleep,
+        report=report,
     )
     plan = plan_of(answers.details[-1], source)
     windows = windows_of(answers.details, plan, source=source, report=report)
