@@ -85,6 +85,7 @@ def test_a_job_that_sends_nothing_says_why(tmp_path: Path) -> None:
     [
         ({"step_s": 0.0}, "steps of 0"),
         ({"step_s": float("nan")}, "steps of nan s; give a length above 0"),
+        ({"step_s": float("inf")}, "steps of inf s; give a length above 0"),
         ({"step_s": 1e-9}, "some answer has a wrong time"),
         ({"utc_offset_hours": 90.0}, "utc_offset_hours = 90"),
         ({"job": "zz"}, "no answer of /jobs/<id> about job zz"),

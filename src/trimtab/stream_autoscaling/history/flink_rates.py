@@ -6,6 +6,7 @@ knows; what falls into a step of the trace over the time of it that was watched 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -44,7 +45,7 @@ def import_flink_rates(
     `source` is a folder of saved answers of `/jobs/<id>`, or the address of a JobManager, which is asked
     `samples` times. What waits before the sources is not told there, so what they sent counts as what came.
     """
-    if not step_s > 0:
+    if not 0 < step_s < math.inf:
         raise HistoryError(f"{source}: steps of {step_s} s; give a length above 0")
     check_offset(source, utc_offset_hours)
     report = ImportReport(source)
@@ -89,7 +90,8 @@ def _in_steps(source: str, spans: Floats, step_s: float) -> tuple[Floats, float]
     first, last = np.floor(spans[0, 0] / step_s), np.ceil(spans[-1, 1] / step_s)
     if last - first > LONGEST or not np.abs(spans[:, :2]).max() < LATEST_S:
         raise HistoryError(
-            f"{source}: {last - first:,.0f} steps of {step_s:g} s; some answer has a wrong time, remove it"
+            f"{source}: {last - first:,.0f} steps of {step_s:g} s; some answer has a wrong time, remove it, "
+            "or give a longer step_s"
         )
     edges = step_s * np.arange(first, last + 1)
     moments = spans[:, :2].ravel()
