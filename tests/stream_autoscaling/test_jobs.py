@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.core.errors import RegistryError, WorkloadError
-from trimtab.stream_autoscaling.job import Edge, Job, Vertex, graph_of, load_job, save_job
+from trimtab.stream_autoscaling.job import Edge, Job, Vertex, graph_of, load_job, narrowest, save_job
 from trimtab.stream_autoscaling.workload.jobs import (
     FROZEN,
     JOBS,
@@ -311,6 +311,14 @@ def test_flow_adds_up_over_inputs() -> None:
     assert job.flow.tolist() == [1, 0.5, 2, 1]
     assert job.is_source.tolist() == [True, False, False, False]
     assert job.is_sink.tolist() == [False, False, False, True]
+
+
+def test_the_narrowest_vertex_bounds_the_job() -> None:
+    """4 subtasks do the work of 2; a hot key with a quarter of all lets no more than four count."""
+    rooted = vertex("read", service_ms=10, scaling=0.5, most_parallelism=4)
+    hot = vertex("count", service_ms=5, key_groups=128, hot_share=0.25)
+    assert narrowest(Job("one", (rooted,), ())) == (200.0, "read")
+    assert narrowest(Job("two", (rooted, hot), (Edge(0, 1, 10.0),))) == (80.0, "count")
 
 
 def test_a_batch_of_jobs_is_padded() -> None:
