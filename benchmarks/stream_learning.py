@@ -205,6 +205,18 @@ def bar_rows(told: str, sure: Played, other: Played, bars: Mapping[str, float]) 
     ]
 
 
+def slot_rows(sure: Played, other: Played, jobs: Sequence[str]) -> list[Row]:
+    """Slot-hours on each job, for information: a ratio over all jobs may be the doing of one."""
+    return [
+        ratio_reported(
+            f"sure / {other.name} on {job}: slot-hours",
+            sure.values["slot_hours"][place],
+            other.values["slot_hours"][place],
+        )
+        for place, job in enumerate(jobs)
+    ]
+
+
 def mean_rows(told: str, ours: Played, theirs: Played, measures: Mapping[str, str], days: int) -> list[Row]:
     """One over another on the last days, for information: there are too few for an interval."""
     found = {name: [float(one.by_day(name)[-days:].mean()) for one in (ours, theirs)] for name in measures}
@@ -267,6 +279,7 @@ def job_rows(workers: Workers, days: int, trained: Mapping[str, Sequence[SurePol
         *bar_rows(f"sure / {USUAL}", sure, found[USUAL], DS2_BARS),
         *bar_rows("sure / ds2 tuned", sure, found["ds2"], DS2_BARS),
         *bar_rows("sure / flink", sure, found["flink"], FLINK_BARS),
+        *slot_rows(sure, found["flink"], suite.jobs),
         *part_rows(found),
         *compact_rows(found, suite.jobs),
         *figure_rows(found),

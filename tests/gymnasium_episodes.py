@@ -1,4 +1,4 @@
-"""Whole episodes of the autoscalers' Gymnasium environments, for the tests of every wing."""
+"""Whole episodes of Gymnasium environments, for the tests of every wing."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium import spaces
 
-from trimtab.gymnasium_base.single import AutoscalingEnv
+from trimtab.gymnasium_base.single import SeededEnv
 
 
 class Played(NamedTuple):
     """What an agent was told in an episode."""
 
     seed: int
-    observations: np.ndarray  # [T + 1, ...]
+    observations: np.ndarray  # [T + 1, ...]; those of several parts are flat
     rewards: np.ndarray  # [T]
     terminated: list[bool]
     truncated: list[bool]
@@ -37,10 +38,12 @@ def play(env: Any, choose: Callable[[dict[str, Any]], Any], seed: int | None = N
         played.terminated.append(terminated)
         played.truncated.append(truncated)
         played.infos.append(info)
+    if isinstance(env.observation_space, spaces.Dict):
+        observations = [spaces.flatten(env.observation_space, one) for one in observations]
     return played._replace(observations=np.stack(observations), rewards=np.array(rewards))
 
 
-def masked_samples(env: AutoscalingEnv, seed: int) -> Callable[[dict[str, Any]], Any]:
+def masked_samples(env: SeededEnv[Any], seed: int) -> Callable[[dict[str, Any]], Any]:
     """An agent that knows nothing but the mask, if there is one."""
     env.action_space.seed(seed)
     return lambda info: env.action_space.sample(mask=info.get("action_mask"))

@@ -1,4 +1,4 @@
-"""What all environments of autoscalers do alike: actions that are none, and life without gymnasium."""
+"""What all environments do alike: actions that are none or not allowed, and life without gymnasium."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from trimtab.core.errors import ActionError
-from trimtab.gymnasium_base.actions import checked_action
+from trimtab.gymnasium_base.actions import action_inside, checked_action
 
 DISCRETE = spaces.Discrete(7)
 PARTS = spaces.MultiDiscrete([3, 5])
@@ -54,12 +54,22 @@ def test_what_is_no_action_is_refused_in_one_line(space: spaces.Space, action: o
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("wing", ["stream_autoscaling", "pod_autoscaling"])
+def test_an_action_outside_the_mask_is_refused_or_the_nearest_inside_is_taken() -> None:
+    mask = np.array([0, 1, 0, 0, 0, 1, 0], np.int8)
+    assert [action_inside(mask, action, "nearest") for action in range(7)] == [1, 1, 1, 1, 5, 5, 5]
+    for action in (1, 5):
+        assert action_inside(mask, action, "raise") == action
+    said = r"here: action 4 is outside the mask; 2 are inside, such as \[1, 5\]: see info\['action_mask'\]"
+    with pytest.raises(ActionError, match=f"^{said}$"):
+        action_inside(mask, 4, "raise", where="here: ")
+
+
+@pytest.mark.parametrize("wing", ["stream_autoscaling", "pod_autoscaling", "gpu_scheduling"])
 def test_without_gymnasium_the_import_says_what_to_install(wing: str) -> None:
     code = f"""import sys
 sys.modules["gymnasium"] = None
 import trimtab.{wing} as wing
-wing.Deployment, wing.simulate
+wing.simulate
 import trimtab.{wing}.gymnasium_env"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
@@ -69,10 +79,12 @@ import trimtab.{wing}.gymnasium_env"""
 def test_an_import_registers_nothing() -> None:
     code = """import gymnasium
 before = set(gymnasium.registry)
+import trimtab.gpu_scheduling.gymnasium_env as gpus
 import trimtab.pod_autoscaling.gymnasium_env as pods, trimtab.stream_autoscaling.gymnasium_env as streams
 assert set(gymnasium.registry) == before
+assert gpus.register() == gpus.register()
 assert pods.register() == pods.register()
 assert streams.register() == streams.register()
-assert set(gymnasium.registry) - before == {pods.ENV_ID, streams.ENV_ID}"""
+assert set(gymnasium.registry) - before == {gpus.ENV_ID, pods.ENV_ID, streams.ENV_ID}"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -15,6 +15,7 @@ from benchmarks import pod_drift, stream_learning
 from benchmarks.decima_optimality import over_optimum
 from benchmarks.gpu_learning import row
 from benchmarks.results import ROOT
+from benchmarks.stream_settings import Played
 
 from trimtab.benchmark.playing import Workers
 from trimtab.benchmark.stream_autoscaling.suites import JobsSuite
@@ -56,6 +57,16 @@ def test_rules_with_usual_settings_do_not_pass_for_tuned_ones() -> None:
     assert stream_learning.tuned_ds2(JobsSuite()).told == " (tuned)"
     with pytest.raises(SystemExit, match="not tuned for every job"):
         stream_learning.tuned_ds2(JobsSuite(deployment=Deployment(interval_s=30)))
+
+
+def test_one_job_that_makes_a_ratio_of_all_is_seen() -> None:
+    ours = Played("sure", "", {"slot_hours": np.array([[10.0, 10.0], [10.0, 10.0]])})
+    theirs = Played("flink", " (tuned)", {"slot_hours": np.array([[10.0, 10.0], [190.0, 190.0]])})
+    (all_jobs,) = stream_learning.bar_rows("sure / flink", ours, theirs, {"slot_hours": 0.85})
+    assert (all_jobs.value, all_jobs.holds) == (0.1, True)
+    first, second = stream_learning.slot_rows(ours, theirs, ["small-1", "large-2"])
+    assert (first.name, first.value) == ("sure / flink on small-1: slot-hours", 1.0)
+    assert second.value == pytest.approx(10 / 190)
 
 
 def test_recordings_that_are_missing_fail_and_say_why(

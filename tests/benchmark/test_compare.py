@@ -168,6 +168,14 @@ def test_values_tuned_elsewhere_are_not_called_tuned() -> None:
     assert "Not tuned for this workload" in notes[0]
 
 
+def test_what_has_nothing_to_tune_is_not_sent_to_tune() -> None:
+    contestants, notes = line_up(small_suite(), ["fair:tuned", "weighted-fair:tuned"], TunedValues())
+    assert [c.label for c in contestants] == ["fair", "weighted-fair"]
+    (note,) = notes
+    assert "usual settings: weighted-fair." in note
+    assert line_up(small_suite(), ["fair:tuned"], TunedValues())[1] == []
+
+
 def test_a_policy_may_not_play_twice() -> None:
     with pytest.raises(SettingsError, match="'fair' is listed twice"):
         compare(small_suite(), policies=["fair", "dag/fair"])

@@ -223,6 +223,14 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     os.close(write)
 
 
+def test_the_command_line_is_there_without_its_script() -> None:
+    words = [sys.executable, "-m", "trimtab"]
+    done = subprocess.run([*words, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, __version__)
+    done = subprocess.run([*words, "fly"], capture_output=True, text=True)
+    assert done.returncode == 2 and "fly" in done.stderr
+
+
 def test_letters_that_a_terminal_lacks_do_not_cost_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
     words = ["compare", "dag/batch", "--policies", "fifo,fair", "--workload", "tiny:diamond", "--seeds", "2"]

@@ -96,7 +96,7 @@ def test_policies(left_alone: Callable, policy: str, said: str) -> None:
     ("change", "said"),
     [
         ("deploymnt.interval_s=60", "deploymnt is not a setting; did you mean 'deployment'?"),
-        ("deployment.least_cpu=9", "least_cpu = 9 is above most_cpu = 4; swap them"),
+        ("deployment.least_cpu=9", "least_cpu = 9 is above most_cpu = 4; lower the one"),
         ("hours=none", 'hours = "none"'),
         ("mean_cores=0", "mean_cores = 0"),
         ("start_factor=-1", "start_factor = -1"),

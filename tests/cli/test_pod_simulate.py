@@ -76,6 +76,19 @@ def test_the_guard_tells_who_acted_and_draws_it(run: Callable, tmp_path: Path) -
     assert shadow["metrics"] == alone["metrics"]
 
 
+def test_a_shadow_tells_what_it_asked_for(run: Callable) -> None:
+    words = ["simulate", "pod", *QUICK, "--guard", "shadow", "--policy"]
+    least, most = "static:replicas=1,cpu=0.2,memory=64", "static:replicas=20,cpu=4,memory=4096"
+    saves, wastes = (run(*words, policy, "--json").json["guard"] for policy in (least, most))
+    assert -1 < saves["extra_cost"] < -0.5 and wastes["extra_cost"] > 5
+    assert (saves["too_little"], wastes["too_little"]) == (23, 0)  # at first nothing is known
+    told = run(*words, least).out
+    assert f"asked for {-saves['extra_cost']:.1%} less than the rule, by cost, on average" in told
+    assert "for less than present usage needs in 23\n" in told
+    active = run(*words[:-2], "active", "--policy", least, "--json").json["guard"]
+    assert active.keys().isdisjoint({"extra_cost", "too_little"})
+
+
 def test_a_canary_has_turns_that_the_seed_draws(run: Callable) -> None:
     """Two hours have six slots of 20 minutes; of seeds 0 to 2 the third gets none."""
     words = ["simulate", "pod", "--policy", "multi", *QUICK[:2], "--hours", "2", "--mean-cores", "0.1"]

@@ -129,6 +129,8 @@ def test_tune_then_compare_with_what_it_found(run: Callable, tmp_path: Path) -> 
     assert len(tuned["trials"]) == 6
     assert tuned["best"]["cost"] == min(trial["cost"] for trial in tuned["trials"])
     assert tuned["best"]["cost"] <= tuned["usual"]["cost"]
+    assert f" {tuned['usual']['cost']:.3f} " in answer.out
+    assert f" {tuned['best']['cost']:.3f} " in answer.out
     compared = [*COMPARE, "--policies", "static,oracle-static:tuned", "--tuned", "tuned.json"]
     assert "oracle-static (tuned)" in run(*compared).out
     note = run(*COMPARE, "--policies", "static,oracle-static:tuned").out

@@ -187,7 +187,7 @@ def set_field(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (set_field("most_parallelism", 100_000), "most_parallelism = 100000 is out of range; use 1 to 32768"),
         (
             set_field("least_parallelism", 200),
-            "vertex step-2: most_parallelism = 128 is out of range; use 200",
+            "step-2: least_parallelism = 200 is above most_parallelism = 128; lower it",
         ),
         (set_field("service_ms", float("nan")), "service_ms = nan is out of range"),
         (set_field("name", "step-1"), "two vertices are called 'step-1'; rename one"),
@@ -200,7 +200,7 @@ def set_field(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (lambda job: job.update(name=None), "job: name = null is no text; put it in quotes"),
         (lambda job: job.update(version=9), "not a job file; expected format"),
         (lambda job: job.update(vertices=[]), "no vertices; a job needs at least one"),
-        (lambda job: job.update(edges=[]), "3 vertices and no edges; say what feeds what"),
+        (lambda job: job.update(edges=[]), "3 of 3 vertices on no edge, such as 'step-1'; say what"),
     ],
 )
 def test_broken_job_files(left_alone: Callable, tmp_path: Path, change: Callable, said: str) -> None:

@@ -165,6 +165,8 @@ def test_a_trace_file_keeps_its_rates(run: Callable, tmp_path: Path) -> None:
     assert (found["mean_rate"], found["metrics"]["slot_hours"]) == (7000, 24 * 40)  # 4 ms each, at 70 %
     less = run("simulate", "stream", *words, "--mean-rate", "700", "--json").json
     assert (less["mean_rate"], less["metrics"]["slot_hours"]) == (700, 24 * 4)
+    too_much = run("simulate", "stream", *words, "--mean-rate", "40000").out
+    assert "though 'step-3' manages 32,000 at its most parallelism" in too_much
     told = run("explain", *words, "--mean-rate", "700", "--decision", "1", "--json").json
     assert (told["job"], told["slots"]) == ("linear:3", 4)
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from trimtab.dag_scheduling.decima.compact_task import PRESETS
 from trimtab.dag_scheduling.decima.task import DecimaSettings, preset_names
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
+from trimtab.dag_scheduling.workload import save_workload
+from trimtab.dag_scheduling.workload.presets import with_random_memory
 from trimtab.dag_scheduling.workload.tiny import tiny_workload
 from trimtab.learning.run_files import START
 
@@ -243,6 +246,21 @@ def test_flags_lie_over_the_preset(run: Callable, asked: list[DecimaSettings]) -
     assert [course.teacher for course in settings.courses].count("fair") == 1
     assert (settings.training.seed, settings.training.minutes, settings.training.iterations) == (5, 0.5, 7)
     assert settings.network.graph is False
+
+
+def test_a_workload_is_trained_on_with_its_own_memory_demands(
+    run: Callable, asked: list[DecimaSettings], tmp_path: Path
+) -> None:
+    """As it is judged in comparisons; the preset draws demands because its own jobs have none."""
+    plain = tiny_workload("diamond")
+    own = replace(plain, profile=with_random_memory(plain.profile, seed=0))
+    save_workload(plain, tmp_path / "plain.workload")
+    save_workload(own, tmp_path / "own.workload")
+    multi = ("train", "dag", "--preset", "decima-multi", "--workload")
+    run(*multi, "own.workload")
+    run(*multi, "own.workload", "--set", "courses.0.workload.random_memory=true")
+    run(*multi, "plain.workload")
+    assert [settings.courses[0].workload.random_memory for settings in asked] == [False, True, True]
 
 
 def test_stopping_says_how_to_go_on(

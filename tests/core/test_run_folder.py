@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +33,12 @@ def test_a_new_run_holds_its_settings_and_machine(tmp_path: Path) -> None:
     machine = run.read_json("machine.json")
     assert machine["began"] == "2025-01-01T12:00:00+00:00"
     assert machine["cores"] >= 1
+
+
+def test_a_run_says_on_which_device_it_computes(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", clock=clock, device="NVIDIA H200")
+    assert run.read_json("machine.json")["device"] == "NVIDIA H200"
+    assert "device" not in RunFolder.create(tmp_path / "other", clock=clock).read_json("machine.json")
 
 
 def test_settings_are_optional(tmp_path: Path) -> None:
@@ -206,6 +212,7 @@ def test_machine_facts_are_plain_and_nameless() -> None:
     facts = machine_facts()
     assert json.loads(json.dumps(facts)) == facts
     assert facts["versions"]["numpy"] == np.__version__
+    assert facts["versions"]["jax"] == version("jax")
     assert facts["processor"]
     assert set(facts) == {
         "platform",

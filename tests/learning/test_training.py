@@ -288,6 +288,13 @@ def test_the_best_checkpoint_is_the_best_and_can_be_read_alone(uninterrupted: Pa
     assert scores[int(notes["iteration"])] == float(notes["score"]) == min(scores.values())
 
 
+def test_a_run_and_what_is_packed_of_it_tell_the_device_and_the_versions(uninterrupted: Path) -> None:
+    machine = json.loads((uninterrupted / "machine.json").read_text())
+    history = best_of_run(RunFolder.open(uninterrupted, clock=Ticking())).history
+    assert machine["device"] == history["device"] == jax.devices()[0].device_kind
+    assert machine["versions"]["jax"] == history["versions"]["jax"] == jax.__version__
+
+
 def test_a_best_checkpoint_that_is_still_to_be_done_again_is_not_packed(
     uninterrupted: Path, tmp_path: Path
 ) -> None:

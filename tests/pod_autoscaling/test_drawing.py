@@ -157,7 +157,7 @@ def test_others_add_marks_of_their_own(episodes: list[Episode]) -> None:
 def acted(why: Reason, *, refused: Reason = Reason.NONE) -> Acted:
     reasons = np.zeros((2, len(Step)), np.int8)
     reasons[1, Step.CHOOSE], reasons[1, Step.VALIDATE] = why, refused
-    return Acted(np.zeros(2, np.int8), reasons)
+    return Acted(np.zeros(2, np.int8), reasons, np.zeros(2))
 
 
 def test_a_guard_has_a_row_for_every_reason_not_to_let_the_policy_act(episodes: list[Episode]) -> None:

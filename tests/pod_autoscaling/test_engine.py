@@ -475,3 +475,13 @@ def test_a_pod_that_cannot_hold_one_request_in_any_size_is_refused(deployment: D
     simulator = Simulator([Application(memory_mib=1000, memory_per_request_mib=30)], deployment)
     with pytest.raises(WorkloadError, match=said):
         simulator.reset([np.ones(60)], [0])
+
+
+def test_rates_in_another_unit_are_refused_before_they_are_played_one_by_one() -> None:
+    """20 ms each and 20 pods of 4 cores: 400,000 requests a second are 100 times what can be served."""
+    simulator = Simulator([Application()], Deployment())
+    with pytest.raises(
+        WorkloadError, match="400,001 requests per second are work for 8,000 cores, 80 are the"
+    ):
+        simulator.reset([np.full(60, 400_001.0)], [0])
+    simulator.reset([np.full(60, 400_000.0)], [0])

@@ -173,7 +173,7 @@ INSIDE = COLUMNS["rate"] * COLUMNS["latency_s"] / COLUMNS["replicas"]
         ({"cpu": 1000 * COLUMNS["cpu"]}, "CPU seems to be in millicores, divide by 1000"),
         ({"cpu": 150 * COLUMNS["cpu"]}, "is CPU in millicores"),
         ({"latency_s": 1e5 * COLUMNS["latency_s"]}, "seems to be in milliseconds, divide by 1000"),
-        ({"memory_mib": COLUMNS["memory_mib"] * 2**20}, "seems to be in bytes, divide by 1048576"),
+        ({"memory_mib": COLUMNS["memory_mib"] * 2**20}, "seems to be in bytes, divide by 1048576 or call it"),
         ({"memory_mib": COLUMNS["memory_mib"] / 1024}, "seems to be in GiB, multiply by 1024"),
         ({"cpu": 10 - 0.02 * COLUMNS["rate"]}, "CPU falls while the rate rises"),
         ({"rate": 0 * COLUMNS["rate"]}, "every rate is 0"),
@@ -219,6 +219,8 @@ def test_what_is_doubtful_is_said(changes: dict[str, np.ndarray], said: str) -> 
         ),
         ({"memory_mib": np.maximum(900 * INSIDE - 600, 1)}, "an idle pod would have -"),
         ({"cpu": 100 * COLUMNS["cpu"] / COLUMNS["replicas"]}, "times their cpu_limit; give both in cores"),
+        # Less of latency than that of a limit below use would be left.
+        ({"cpu_limit": np.full(1440, 0.05)}, "times their cpu_limit; give both in cores"),
     ],
 )
 def test_what_no_service_can_be_like_is_kept_apart(changes: dict[str, np.ndarray], said: str) -> None:

@@ -224,7 +224,7 @@ def test_a_gap_is_refused_with_its_span(tmp_path: Path) -> None:
 def test_empty_cells_and_zeros_may_be_gaps(tmp_path: Path) -> None:
     path = written(tmp_path, "minute,count\n0,60\n1,\n2,0\n3,180\n4,nan\n")
     # A gap at the end is none: the trace is that much shorter.
-    said = r"nothing from step 1 to step 2 \(0.0167 h\) \(line 3 has the count ''\); bring"
+    said = r"nothing from step 1 to step 2 \(60 s\) \(line 3 has the count ''\); bring"
     with pytest.raises(HistoryError, match=said):
         import_csv_counts(path)
     assert import_csv_counts(path, fill="interpolate")[0].rates.tolist() == [1, 0.5, 0, 3]
@@ -267,7 +267,7 @@ def test_a_gap_names_the_row_that_made_it(count: str, tmp_path: Path) -> None:
     """One line of 200 is tolerated, but what it should have told is missing then."""
     rows = "".join(f"{n},{count if n == 50 else 60}\n" for n in range(200))
     path = written(tmp_path, "minute,count\n" + rows)
-    said = rf"nothing from step 50 to step 51 \(0.0167 h\) \(line 52 has the count '{count}'\); bring"
+    said = rf"nothing from step 50 to step 51 \(60 s\) \(line 52 has the count '{count}'\); bring"
     with pytest.raises(HistoryError, match=said):
         import_csv_counts(path)
     assert import_csv_counts(path, fill="interpolate")[0].rates.tolist() == [1] * 200
@@ -321,6 +321,7 @@ def test_uneven_times(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("minute,count\n", "counts.csv: has no rows below minute, count; name a CSV with a column of times"),
+        (f"{'x' * 70_000}\n", rf"counts.csv: has no rows below {'x' * 60}\.\.\.; name a CSV"),
         ("count\n3\n4\n", "one column only"),
         ("minute,count\n5,3\n", "one time only"),
         ("when,count\nyesterday,3\n", "'yesterday' in column 'when' is no time"),

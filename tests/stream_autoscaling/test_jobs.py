@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.core.errors import RegistryError, WorkloadError
-from trimtab.stream_autoscaling.job import Edge, Job, Vertex, graph_of, load_job, save_job
+from trimtab.stream_autoscaling.job import Edge, Job, Vertex, graph_of, load_job, narrowest, save_job
 from trimtab.stream_autoscaling.workload.jobs import (
     FROZEN,
     JOBS,
@@ -168,7 +168,7 @@ def test_a_job_file_is_read_back(tmp_path: Path) -> None:
         ({"edges": 3}, "edges is no list"),
         ({"edges": [{"source": 0, "target": 1, "share": 1}]}, "edge 0 has no field 'share'"),
         ({"usual_rate": "5"}, 'job: usual_rate = "5" is no number'),
-        ({"edges": []}, "mine.json: 2 vertices and no edges; say what feeds what, or make a job of each"),
+        ({"edges": []}, "mine.json: 2 of 2 vertices on no edge, such as 'read'; say what feeds what"),
         ({"usual_rate": 0}, "mine.json: job two: usual_rate = 0"),
         ({"usual_rate": float("nan")}, "usual_rate = nan"),
         ({"edges": [{"source": 0.5, "target": 1}]}, "name vertices by their number"),
@@ -180,6 +180,15 @@ def test_bad_job_files(change: dict[str, object], said: str, tmp_path: Path) -> 
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(WorkloadError, match=said):
         load_job(path)
+
+
+def test_a_vertex_that_lost_its_edges_does_not_pass_for_a_source(tmp_path: Path) -> None:
+    three = replace(TWO, vertices=(*TWO.vertices, vertex("sink")))
+    save_job(three, tmp_path / "three.json")
+    with pytest.raises(WorkloadError, match=r"three\.json: 1 of 3 vertices on no edge, such as 'sink'"):
+        load_job(tmp_path / "three.json")
+    save_job(replace(TWO, vertices=TWO.vertices[:1], edges=()), tmp_path / "one.json")
+    assert len(load_job(tmp_path / "one.json").vertices) == 1
 
 
 def test_files_that_are_no_jobs(tmp_path: Path) -> None:
@@ -232,6 +241,8 @@ def test_broken_jobs_are_refused() -> None:
     for selectivity in (0.0, -1.0, float("nan")):
         with pytest.raises(WorkloadError, match=r"selectivity .* from read"):
             replace(TWO, edges=(Edge(0, 1, selectivity),))
+    with pytest.raises(WorkloadError, match=r"least_parallelism = 5 is above most_parallelism = 4; lower it"):
+        Job("bounds", (vertex("a", least_parallelism=5, most_parallelism=4),), ())
     with pytest.raises(WorkloadError, match=r"4 key groups .* least_parallelism = 5; lower it"):
         Job("keys", (vertex("a", key_groups=4, least_parallelism=5),), ())
     with pytest.raises(
@@ -300,6 +311,14 @@ def test_flow_adds_up_over_inputs() -> None:
     assert job.flow.tolist() == [1, 0.5, 2, 1]
     assert job.is_source.tolist() == [True, False, False, False]
     assert job.is_sink.tolist() == [False, False, False, True]
+
+
+def test_the_narrowest_vertex_bounds_the_job() -> None:
+    """4 subtasks do the work of 2; a hot key with a quarter of all lets no more than four count."""
+    rooted = vertex("read", service_ms=10, scaling=0.5, most_parallelism=4)
+    hot = vertex("count", service_ms=5, key_groups=128, hot_share=0.25)
+    assert narrowest(Job("one", (rooted,), ())) == (200.0, "read")
+    assert narrowest(Job("two", (rooted, hot), (Edge(0, 1, 10.0),))) == (80.0, "count")
 
 
 def test_a_batch_of_jobs_is_padded() -> None:

@@ -11,7 +11,7 @@ from trimtab.benchmark.playing import Progress, play_units, units_of
 from trimtab.benchmark.suite import SUITES, EpisodeLike, Scenario, Suite, Wing, few_seeds_told
 from trimtab.benchmark.tuned import TunedValues, shipped_tuned_values
 from trimtab.core.errors import SettingsError
-from trimtab.core.policy import parameters_of
+from trimtab.core.policy import parameters_of, tunable_parameters
 from trimtab.core.statistics import (
     UNKNOWN,
     Estimate,
@@ -126,7 +126,8 @@ def line_up(suite: Suite, policies: Sequence[Any], tuned: TunedValues) -> tuple[
     untuned: list[str] = []
     for policy in policies:
         contestant = _contestant(suite, policy, tuned)
-        if isinstance(policy, str) and policy.endswith(_TUNED) and "tuned" not in contestant.label:
+        wanted = isinstance(policy, str) and policy.endswith(_TUNED) and "tuned" not in contestant.label
+        if wanted and any(map(tunable_parameters, contestant.by_scenario.values())):
             untuned.append(contestant.label)
         contestants.append(contestant)
     labels = [contestant.label for contestant in contestants]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trimtab.pod_autoscaling.aware.explaining import Explanation, Opinion
     from trimtab.pod_autoscaling.aware.policy import Considered
     from trimtab.pod_autoscaling.problem import Floats, PodPolicy, Snapshot
-    from trimtab.pod_autoscaling.simulator.rewards import Truth
+    from trimtab.pod_autoscaling.rewards import Truth
     from trimtab.pod_autoscaling.simulator.simulator import Simulator
     from trimtab.rates.traces import RateTrace
 

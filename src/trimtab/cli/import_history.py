@@ -40,9 +40,9 @@ def import_history(
     ----------
     source:
         Kind of history: spark, spark-server, alibaba-2018, wave-profile (workloads of jobs); common-log,
-        csv-counts, prometheus, azure-functions (rate traces), flink (a streaming job), azure-profile (an
-        application); slurm-sacct, swf, kubernetes-pods, gpu-jobs-csv, helios, philly, openb-2023,
-        alibaba-pai-2020 (workloads of training jobs); ...
+        csv-counts, prometheus, flink-rates, azure-functions (rate traces), flink (a streaming job),
+        azure-profile (an application); slurm-sacct, swf, kubernetes-pods, gpu-jobs-csv, helios, philly,
+        openb-2023, alibaba-pai-2020 (workloads of training jobs); ...
     path:
         File, folder or address of the history.
     out:

@@ -197,17 +197,21 @@ def _guarded(policy: PodPolicy, mode: str | None, beside: str | None, seed: int)
 
 
 def _guard_content(watching: GuardedPolicy) -> dict[str, Any]:
-    """In how many intervals who acted, by reason; the slots of a canary; and what the policy raised."""
-    from trimtab.pod_autoscaling.guarding import WORDS, counts_of, turns_of
+    """In how many intervals who acted, by reason; what the policy raised; more in shadow and canary mode."""
+    from trimtab.pod_autoscaling.guarding import WORDS, counts_of, shadow_of, turns_of
 
     acting: dict[str, dict[str, int]] = {}
     for (who, why), count in sorted(counts_of(watching.acted).items()):
         acting.setdefault(who.name.lower(), {})[WORDS[why]] = count
     raised = dict(Counter(one.raised for one in watching.acted if one.raised))
-    if watching.canary is None:
-        return {"acting": acting, "raised": raised}
-    turns, slots = turns_of(watching.acted, watching.canary)
-    return {"acting": acting, "raised": raised, "canary_slots": turns, "slots": slots}
+    content: dict[str, Any] = {"acting": acting, "raised": raised}
+    if watching.mode == "shadow":
+        extra_cost, too_little = shadow_of(watching.acted)
+        content |= {"extra_cost": extra_cost, "too_little": too_little}
+    if watching.canary is not None:
+        turns, slots = turns_of(watching.acted, watching.canary)
+        content |= {"canary_slots": turns, "slots": slots}
+    return content
 
 
 def _guard_lines(watching: GuardedPolicy | None, interval_s: float) -> list[str]:
@@ -220,6 +224,12 @@ def _guard_lines(watching: GuardedPolicy | None, interval_s: float) -> list[str]
         for who, reasons in content["acting"].items()
     ]
     lines = [f"who acted, of {len(watching.acted):,} intervals: {'; '.join(told)}"]
+    if watching.mode == "shadow":
+        extra_cost = content["extra_cost"]
+        lines.append(
+            f"shadow: the policy asked for {abs(extra_cost):.1%} {'less' if extra_cost < 0 else 'more'} than "
+            f"the rule, by cost, on average; for less than present usage needs in {content['too_little']:,}"
+        )
     if watching.canary is not None:
         minutes = watching.canary.slot_ticks * interval_s / 60
         never = "" if content["canary_slots"] else "; for a turn of it, raise --hours or take another --seed"

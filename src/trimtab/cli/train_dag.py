@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ def _dag() -> Trainer:
         save_bundle_of_run=training.save_bundle_of_run,
         find_bundle=find_bundle,
         judge=_judge_dag,
+        fitted=_with_own_demands,
     )
 
 
@@ -63,6 +64,7 @@ def _dag_compact() -> Trainer:
         save_bundle_of_run=COMPACT.save_bundle_of_run,
         find_bundle=find_bundle,
         judge=_judge_dag,
+        fitted=_with_own_demands,
     )
 
 
@@ -81,6 +83,20 @@ def _put_workload(plain: dict[str, Any], flags: Mapping[str, str]) -> dict[str, 
         course["workload"]["name"] = flags["workload"]
         written[f"courses.{number}.workload.name"] = f"--workload {shlex.quote(flags['workload'])}"
     return written
+
+
+def _with_own_demands(asked: Any, preset: Any, written: Collection[str]) -> Any:
+    """A workload that was named has its own memory demands, if any, as in comparisons; presets draw some."""
+    from trimtab.dag_scheduling.workload.presets import has_demands
+
+    courses = list(asked.courses)
+    for number, course in enumerate(courses):
+        place, jobs = f"courses.{number}.workload", course.workload
+        named = f"{place}.name" in written and f"{place}.random_memory" not in written
+        if named and jobs.random_memory and has_demands(jobs.name):
+            own = jobs.model_copy(update={"random_memory": False})
+            courses[number] = course.model_copy(update={"workload": own})
+    return asked.model_copy(update={"courses": tuple(courses)})
 
 
 def _check_dag(asked: Any) -> None:

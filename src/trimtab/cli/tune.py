@@ -59,7 +59,6 @@ def tune(
     processes:
         Processes to use (default: one per core).
     """
-    from trimtab.benchmark.numbers import as_number
     from trimtab.benchmark.tuned import TunedValues
 
     check_file(out)
@@ -86,9 +85,9 @@ def tune(
             tuning.scenario.name or name,
             tuning.policy,
             _told(tuning.usual.values),
-            as_number(tuning.usual.score),
+            _score(tuning.usual.score),
             _told(tuning.best.values),
-            as_number(tuning.best.score),
+            _score(tuning.best.score),
             str(len(tuning.trials)),
         ]
         for tuning in tunings
@@ -125,6 +124,13 @@ def _tune_all(
             tunings.append(run(name, asked, scenario, suite_name=suite, workers=workers))
             keep(tunings)
     return tunings
+
+
+def _score(value: float) -> str:
+    """Costs of streams lie below 1 and differ in the third digit."""
+    from trimtab.benchmark.numbers import as_number, as_three_digits
+
+    return as_three_digits(value) if value < 1 else as_number(value)
 
 
 def _told(values: dict[str, float]) -> str:

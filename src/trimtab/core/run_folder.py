@@ -4,7 +4,7 @@
 
     settings.toml   what was asked for; `load_settings` reads it back
     files.json      files that the settings name, with their digests (`named_files`)
-    machine.json    when it began, and on what: platform, cores, Python, versions, commit
+    machine.json    when it began, and on what: platform, cores, device, Python, versions, commit
     metrics.jsonl   one line per measurement, appended as the run goes
     *.json          results, each written whole or not at all
 """
@@ -35,7 +35,7 @@ Clock: TypeAlias = Callable[[], datetime]
 _SETTINGS = "settings.toml"
 _MACHINE = "machine.json"
 _METRICS = "metrics.jsonl"
-_VERSIONED = ("numpy", "numba", "llvmlite", "polars")
+_VERSIONED = ("numpy", "numba", "llvmlite", "polars", "jax", "jaxlib", "optax")
 
 
 class RunFolder:
@@ -55,8 +55,13 @@ class RunFolder:
         self._clock = clock
 
     @classmethod
-    def create(cls, path: str | Path, *, clock: Clock, settings: "Settings | None" = None) -> "RunFolder":
-        """Make the folder at exactly this path; refuse if something is there."""
+    def create(
+        cls, path: str | Path, *, clock: Clock, settings: "Settings | None" = None, device: str = ""
+    ) -> "RunFolder":
+        """Make the folder at exactly this path; refuse if something is there.
+
+        `device` is what computes beside the processor or in its place, which only its library can name.
+        """
         path = Path(path)
         try:
             path.mkdir(parents=True)
@@ -70,7 +75,7 @@ class RunFolder:
             ) from None
         run = cls(path, clock)
         with run.kept_with(_MACHINE):
-            run._begin(settings)
+            run._begin(settings, device)
         return run
 
     @classmethod
@@ -171,14 +176,15 @@ class RunFolder:
             part.unlink(missing_ok=True)
         return target
 
-    def _begin(self, settings: "Settings | None") -> None:
+    def _begin(self, settings: "Settings | None", device: str) -> None:
         if settings is not None:
             from trimtab.core.named_files import files_as_text
             from trimtab.core.settings import settings_as_toml
 
             for name, text in {_SETTINGS: settings_as_toml(settings), **files_as_text(settings)}.items():
                 self.write_text(name, text)
-        self.write_json(_MACHINE, {"began": self._clock().isoformat(), **machine_facts()})
+        computes_on = {"device": device} if device else {}
+        self.write_json(_MACHINE, {"began": self._clock().isoformat(), **computes_on, **machine_facts()})
 
 
 def machine_facts() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium import spaces
@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimtab.core.errors import ActionError
 
-__all__ = ["Mask", "checked_action", "joined_mask", "many_actions"]
+__all__ = ["Illegal", "Mask", "action_inside", "checked_action", "joined_mask", "many_actions"]
 
 Mask = NDArray[np.int8] | tuple[NDArray[np.int8], ...]
 """As `action_space.sample(mask=...)` takes it: an array, or one for each part of the action."""
+Illegal = Literal["raise", "nearest"]
+"""Of an action outside its mask: refuse it, or take the nearest inside."""
 
 
 def checked_action(space: spaces.Space[Any], action: ArrayLike) -> NDArray[Any]:
@@ -51,6 +53,27 @@ def _bounds(space: spaces.Space[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return space.start.reshape(-1), (space.start + space.nvec - 1).reshape(-1)
     assert isinstance(space, spaces.Box)
     return space.low.reshape(-1), space.high.reshape(-1)
+
+
+def action_inside(mask: NDArray[np.int8], action: int, illegal: Illegal, *, where: str = "") -> int:
+    """The action itself where the mask allows it; else the nearest that it allows, or a refusal.
+
+    >>> action_inside(np.array([0, 1, 0, 1], np.int8), 2, "nearest")
+    1
+    >>> action_inside(np.array([0, 1, 0, 1], np.int8), 2, "raise")
+    Traceback (most recent call last):
+    trimtab.core.errors.ActionError: action 2 is outside the mask; 2 are inside, such as [1, 3]: see \
+info['action_mask']
+    """
+    if mask[action]:
+        return action
+    allowed = np.flatnonzero(mask)
+    if illegal == "raise":
+        raise ActionError(
+            f"{where}action {action} is outside the mask; {len(allowed)} are inside, such as "
+            f"{allowed[:4].tolist()}: see info['action_mask']"
+        )
+    return int(allowed[np.argmin(np.abs(allowed - action))])
 
 
 def many_actions(one: spaces.Space[Any], count: int) -> spaces.Space[Any]:

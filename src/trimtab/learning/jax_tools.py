@@ -5,7 +5,12 @@ import jax.numpy as jnp
 
 from trimtab.networks.array_tools import Tools
 
-__all__ = ["JAX_TOOLS"]
+__all__ = ["JAX_TOOLS", "device_name"]
+
+
+def device_name() -> str:
+    """What JAX computes on, such as "NVIDIA H200"; "cpu" where it has nothing else."""
+    return jax.devices()[0].device_kind
 
 
 def _largest(values: jax.Array, count: int) -> jax.Array:

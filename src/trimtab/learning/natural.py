@@ -140,9 +140,10 @@ def natural_direction(scores: jax.Array, uphill: jax.Array, damping: float | jax
 
 
 def _some(rows: Experience, key: jax.Array, count: int) -> Experience:
-    """Rows drawn among those that count."""
+    """Rows drawn among those that count, no more than there are."""
+    there = len(rows.weight)
     picks = jax.random.choice(
-        key, len(rows.weight), (count,), p=rows.weight / jnp.maximum(rows.weight.sum(), 1e-9)
+        key, there, (min(count, there),), p=rows.weight / jnp.maximum(rows.weight.sum(), 1e-9)
     )
     return jax.tree.map(lambda leaf: leaf[picks], rows)
 

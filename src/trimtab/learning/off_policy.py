@@ -65,6 +65,7 @@ from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.learning.agent import Parameters
 from trimtab.learning.checkpoints import load_tree, named_leaves, save_tree
+from trimtab.learning.jax_tools import device_name
 from trimtab.learning.off_policy_learner import Learner
 from trimtab.learning.off_policy_player import Player
 from trimtab.learning.off_policy_settings import ActorWeights, OffPolicySchedule, OffPolicySettings
@@ -107,7 +108,13 @@ def train_off_policy(
     _refuse(task, settings, log)
     training = _Training(task, settings, clock, progress, seed, log, start)
     with run_to_train(
-        folder, settings, clock=clock, resume=resume, describe=task.describe, texts=texts
+        folder,
+        settings,
+        clock=clock,
+        resume=resume,
+        describe=task.describe,
+        texts=texts,
+        device=device_name(),
     ) as run:
         return training.run(run)
 

@@ -52,6 +52,7 @@ def run_to_train(
     resume: bool,
     describe: Callable[[], Mapping[str, Any]],
     texts: Mapping[str, str] | None = None,
+    device: str = "",
 ) -> Iterator[RunFolder]:
     """The folder of a training, new or to go on with, for this process alone.
 
@@ -66,7 +67,7 @@ def run_to_train(
             _refuse_incomplete(run)
             yield run
         return
-    run = RunFolder.create(folder, clock=clock, settings=settings)
+    run = RunFolder.create(folder, clock=clock, settings=settings, device=device)
     with run.kept_with(STATE), run.kept_with("metrics.jsonl", failing=TrimtabError), run.alone():
         run.write_json("task.json", describe())
         for name, text in (texts or {}).items():

@@ -27,7 +27,7 @@ class BestOfRun:
     task: dict[str, Any]
     """What was trained on, as the task described it."""
     history: dict[str, Any]
-    """What it began from, iterations, decisions, seconds, processor and versions, for a manifest."""
+    """What it began from, iterations, decisions, seconds, processor, device and versions, for a manifest."""
 
 
 def is_finished(run: RunFolder, settings: TrainingSettings) -> bool:
@@ -72,6 +72,7 @@ def best_of_run(run: RunFolder) -> BestOfRun:
             "decisions": sum(line["decisions"] for line in metrics),
             "seconds": round(sum(line["seconds"] for line in metrics), 1),
             "processor": machine["processor"],
+            **({"device": machine["device"]} if "device" in machine else {}),
             "versions": machine["versions"],
         },
     )

@@ -32,6 +32,7 @@ from trimtab.learning.agent import Agent, Parameters
 from trimtab.learning.baselines import Baseline
 from trimtab.learning.checkpoints import load_tree, save_tree
 from trimtab.learning.imitation import act_beside_teacher
+from trimtab.learning.jax_tools import device_name
 from trimtab.learning.learner import (
     LearnerState,
     Update,
@@ -117,7 +118,13 @@ def train(
     _refuse(task, settings, environments, observation)
     baseline = make_baseline(task.agent, settings, observation, rollouts=task.lanes[0].rollouts)
     with run_to_train(
-        folder, settings, clock=clock, resume=resume, describe=task.describe, texts=texts
+        folder,
+        settings,
+        clock=clock,
+        resume=resume,
+        describe=task.describe,
+        texts=texts,
+        device=device_name(),
     ) as run:
         state = begin(task.agent, settings, baseline, environments)
         return _Training(task, settings, run, clock, baseline, state, progress).run()

@@ -128,7 +128,10 @@ class Deployment(Settings):
             least, most = getattr(self, f"least_{name}"), getattr(self, f"most_{name}")
             start = getattr(self, f"start_{name}")
             if least > most:
-                raise ValueError(f"least_{name} = {least:g} is above most_{name} = {most:g}; swap them")
+                raise ValueError(
+                    f"least_{name} = {least:g} is above most_{name} = {most:g}; lower the one or raise the "
+                    "other"
+                )
             if not least <= start <= most:
                 raise ValueError(f"start_{name} = {start:g} is not within {least:g} to {most:g}; move it")
         if self.nodes and (self.start_cpu > self.node_cpu or self.start_memory_mib > self.node_memory_mib):

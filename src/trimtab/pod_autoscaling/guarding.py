@@ -41,10 +41,12 @@ __all__ = [
     "Acted",
     "GuardedDecider",
     "GuardedPolicy",
+    "cost_of",
     "counts_of",
     "evidence_of",
     "guard_of",
     "needs_of",
+    "shadow_of",
     "turns_of",
 ]
 
@@ -89,8 +91,13 @@ def guard_of(services: Services, interval_s: float, **settings: Any) -> Guard:
     return Guard(
         _settings_of(dimensions, interval_s=interval_s, **given),
         capacity=product_of(REPLICAS, CPU),
-        cost=lambda sizes: sizes[:, REPLICAS] * (sizes[:, CPU] + _MEMORY_PRICE * sizes[:, MEMORY]),
+        cost=cost_of,
     )
+
+
+def cost_of(sizes: Floats) -> Floats:
+    """Of sizes [E, 3], in prices of a core."""
+    return sizes[:, REPLICAS] * (sizes[:, CPU] + _MEMORY_PRICE * sizes[:, MEMORY])
 
 
 def _settings_of(dimensions: Sequence[Dimension], **given: Any) -> GuardSettings:
@@ -156,6 +163,8 @@ class Acted(NamedTuple):
     """[E]: an `Acting`."""
     reasons: NDArray[np.int8]
     """[E, steps]: the weightiest `Reason` of each `Step`."""
+    extra_cost: Floats
+    """[E]: cost of what the policy asked for beyond that of what the rule did, as a share."""
     raised: str = ""
     """What the policy raised instead of an answer, if it did."""
 
@@ -163,7 +172,8 @@ class Acted(NamedTuple):
 def counts_of(acted: Sequence[Acted], *, row: int = 0) -> Counter[tuple[Acting, Reason]]:
     """In how many intervals who acted on one service, and why.
 
-    >>> alone = Acted(np.array([Acting.POLICY]), np.array([[0, 0, 0, 0, 0, Reason.POLICY_ACTS, 0]]))
+    >>> codes = np.array([[0, 0, 0, 0, 0, Reason.POLICY_ACTS, 0]])
+    >>> alone = Acted(np.array([Acting.POLICY]), codes, np.zeros(1))
     >>> counts_of([alone, alone])[Acting.POLICY, Reason.POLICY_ACTS]
     2
     """
@@ -173,13 +183,28 @@ def counts_of(acted: Sequence[Acted], *, row: int = 0) -> Counter[tuple[Acting, 
 def turns_of(acted: Sequence[Acted], canary: Canary, *, row: int = 0) -> tuple[int, int]:
     """In canary mode, the slots that were the policy's, and all that began.
 
-    >>> resting = Acted(np.array([Acting.HEURISTIC]), np.array([[0, 0, 0, 0, 0, Reason.RESTING, 0]]))
-    >>> turn = Acted(np.array([Acting.POLICY]), np.array([[0, 0, 0, 0, 0, Reason.POLICY_ACTS, 0]]))
+    >>> codes = np.array([[0, 0, 0, 0, 0, Reason.RESTING, 0]])
+    >>> resting = Acted(np.array([Acting.HEURISTIC]), codes, np.zeros(1))
+    >>> turn = Acted(np.array([Acting.POLICY]), 0 * codes, np.zeros(1))
     >>> turns_of([resting, resting, turn, turn, resting], Canary(slot_ticks=2))
     (1, 3)
     """
     begun = acted[:: canary.slot_ticks]
     return sum(bool(one.reasons[row, Step.CHOOSE] != Reason.RESTING) for one in begun), len(begun)
+
+
+def shadow_of(acted: Sequence[Acted], *, row: int = 0) -> tuple[float, int]:
+    """What a policy in shadow asked for beyond the rule (mean share of cost), and how often for too little.
+
+    Too little is less than present usage needs, by the floors of the guard.
+
+    >>> who, codes = np.array([Acting.HEURISTIC]), np.zeros((2, 1, 7), np.int8)
+    >>> codes[1, 0, Step.NEEDS] = Reason.USAGE
+    >>> shadow_of([Acted(who, codes[0], np.array([0.1])), Acted(who, codes[1], np.array([-0.3]))])
+    (-0.1, 1)
+    """
+    extra = float(np.mean([one.extra_cost[row] for one in acted]))
+    return round(extra, 12), sum(bool(one.reasons[row, Step.NEEDS] != Reason.NONE) for one in acted)
 
 
 @dataclass(frozen=True)
@@ -221,7 +246,9 @@ class GuardedDecider:
         evidence = evidence._replace(surprise=self._surprise(len(evidence.surprise)))
         self._state, guarded = self._guard.step(self._state, proposal, heuristic, evidence, needs)
         self.last = _Failed(**vars(guarded), raised=raised) if raised else guarded
-        self.acted.append(Acted(guarded.acting, guarded.reasons, raised))
+        asked = guarded.trail[1 + Step.PROJECT]
+        extra_cost = cost_of(asked) / cost_of(guarded.heuristic) - 1
+        self.acted.append(Acted(guarded.acting, guarded.reasons, extra_cost, raised))
         return guarded.action
 
     def _surprise(self, services: int) -> Floats:
@@ -255,6 +282,7 @@ class GuardedPolicy:
         self._settings = {"mode": "active", **settings}
         # What these services are is known later; that the settings are some is known now.
         checked = _settings_of([Dimension(name="replicas", most=1)], **self._settings)
+        self.mode = checked.mode
         self.canary: Canary | None = checked.canary if checked.mode == "canary" else None
         """When the policy acts, in canary mode."""
         self._begun: GuardedDecider | None = None

@@ -103,7 +103,8 @@ def _midnight(moment: datetime) -> datetime:
 
 def _gap_message(series: Series, begins: datetime | None, gaps: list[tuple[int, int]], because: str) -> str:
     first, last = gaps[0]
-    hours = (last - first) * series.step_s / 3600
+    length_s = (last - first) * series.step_s
+    length = f"{length_s / 3600:.3g} h" if length_s >= 360 else f"{length_s:g} s"
     if begins is None:
         span = f"from step {first} to step {last}"
     else:
@@ -112,6 +113,6 @@ def _gap_message(series: Series, begins: datetime | None, gaps: list[tuple[int, 
     more = f", and {len(gaps) - 1} more gaps" if len(gaps) > 1 else ""
     more += f" ({because})" if because else ""
     return (
-        f"{series.source}: nothing {span} ({hours:.3g} h){more}; bring the missing part, cut it off, or fill "
+        f"{series.source}: nothing {span} ({length}){more}; bring the missing part, cut it off, or fill "
         "it (fill = interpolate or zero; --keep-going interpolates)"
     )

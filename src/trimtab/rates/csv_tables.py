@@ -31,6 +31,8 @@ STOPWATCHES = ("time", "timestamp", "ts")
 CLOCKS = (*STOPWATCHES, "epoch", "unix", "date", "datetime")
 EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3), (1e8, 1.0))
 """Numbers from here on are since 1970, in units of so many seconds; in seconds 1e8 is March 1973."""
+MOST_SHOWN = 60
+"""Letters of a first line in a message; that of no CSV may be a whole file."""
 UNKNOWN = ("", "nan", "null", "none", "na", "-")
 
 
@@ -74,7 +76,9 @@ def header_and_rows(
     if any(number_of(cell) is not None or _date(cell) is not None for cell in rows[0]):
         return [], rows
     if len(rows) == 1:
-        raise HistoryError(f"{path}: has no rows below {', '.join(rows[0])}; {way_out}")
+        names = ", ".join(rows[0])
+        shown = names if len(names) <= MOST_SHOWN else f"{names[:MOST_SHOWN]}..."
+        raise HistoryError(f"{path}: has no rows below {shown}; {way_out}")
     return [cell.lower() for cell in rows[0]], rows[1:]
 
 

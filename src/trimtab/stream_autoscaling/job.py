@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trimtab.core.errors import WorkloadError
-from trimtab.stream_autoscaling.problem import Graph, Integers
+from trimtab.stream_autoscaling.problem import Floats, Graph, Integers
 
 __all__ = [
     "Edge",
@@ -24,6 +24,8 @@ __all__ = [
     "graph_of",
     "job_from",
     "load_job",
+    "narrowest",
+    "refuse_loose_vertices",
     "save_job",
 ]
 
@@ -213,7 +215,7 @@ def _check_vertex(job: str, vertex: Vertex) -> None:
         "record_bytes": (vertex.record_bytes, 1.0, 1e9),
         "input_share": (vertex.input_share, 1e-9, 1e9),
         "least_parallelism": (vertex.least_parallelism, 1, 32768),
-        "most_parallelism": (vertex.most_parallelism, vertex.least_parallelism, 32768),
+        "most_parallelism": (vertex.most_parallelism, 1, 32768),
     }
     if not (isinstance(vertex.name, str) and vertex.name):
         raise WorkloadError(f"job {job}: a vertex is called {vertex.name!r}; give it a name")
@@ -235,6 +237,11 @@ def _check_vertex(job: str, vertex: Vertex) -> None:
             f"job {job}, vertex {vertex.name}: hot_share = {vertex.hot_share} is of the busiest key, but "
             "key_groups = 0: nothing is keyed; give key_groups (Flink's usual number is 128), or no hot_share"
         )
+    if vertex.least_parallelism > vertex.most_parallelism:
+        raise WorkloadError(
+            f"job {job}, vertex {vertex.name}: least_parallelism = {vertex.least_parallelism} is above "
+            f"most_parallelism = {vertex.most_parallelism}; lower it, or raise the other"
+        )
     if 0 < vertex.key_groups < vertex.least_parallelism:
         raise WorkloadError(
             f"job {job}, vertex {vertex.name}: {vertex.key_groups} key groups feed no more than so many "
@@ -248,16 +255,41 @@ def enough_subtasks(vertex: Vertex, rate: float, *, utilisation: float) -> int:
     More subtasks help less than in proportion (`scaling`), and not at all once the busiest key has one of
     its own. Where nothing is enough: the most the vertex may have.
     """
+    subtasks, worth = _worth(vertex)
+    enough = worth * 1000 * utilisation >= rate * vertex.service_ms * (1 - 1e-9)
+    return int(subtasks[np.argmax(enough)] if enough.any() else subtasks[-1])
+
+
+def _worth(vertex: Vertex) -> tuple[Integers, Floats]:
+    """Every parallelism that a vertex may have, and how many subtasks it is worth in work done."""
     most = min(vertex.most_parallelism, vertex.key_groups or vertex.most_parallelism)
     subtasks = np.arange(vertex.least_parallelism, max(most, vertex.least_parallelism) + 1)
-    capacity = subtasks**vertex.scaling
+    worth = subtasks.astype(np.float64) ** vertex.scaling
     if vertex.key_groups:
         largest_share = np.maximum(
             np.ceil(vertex.key_groups / subtasks) / vertex.key_groups, vertex.hot_share
         )
-        capacity = np.minimum(capacity, 1 / largest_share)
-    enough = capacity * 1000 * utilisation >= rate * vertex.service_ms * (1 - 1e-9)
-    return int(subtasks[np.argmax(enough)] if enough.any() else subtasks[-1])
+        worth = np.minimum(worth, 1 / largest_share)
+    return subtasks, worth
+
+
+def narrowest(job: Job) -> tuple[float, str]:
+    """The most records/s of the job that can be kept up with, and the vertex that can no more.
+
+    >>> job = Job(
+    ...     "two",
+    ...     (Vertex(name="read", service_ms=0.1), Vertex(name="count", service_ms=2)),
+    ...     (Edge(0, 1, 4.0),),
+    ... )
+    >>> narrowest(job)
+    (16000.0, 'count')
+    """
+    rates = [
+        float(1000 * _worth(vertex)[1].max() / max(demand_ms, 1e-300))
+        for vertex, demand_ms in zip(job.vertices, job.demand_ms.tolist(), strict=True)
+    ]
+    place = int(np.argmin(rates))
+    return rates[place], job.vertices[place].name
 
 
 def enough_parallelism(job: Job, rate: float, *, utilisation: float = 0.7) -> Integers:
@@ -336,8 +368,16 @@ def job_from(content: Any, where: str) -> Job:
         job: Job = _made(Job, told)
     except WorkloadError as problem:
         raise WorkloadError(f"{where}: {problem}") from None
-    if len(job.vertices) > 1 and not job.edges:
-        raise WorkloadError(
-            f"{where}: {len(job.vertices)} vertices and no edges; say what feeds what, or make a job of each"
-        )
+    refuse_loose_vertices(job, where)
     return job
+
+
+def refuse_loose_vertices(job: Job, where: str) -> None:
+    """A vertex whose edges were lost would pass for one more source, and take its share of what arrives."""
+    tied = {end for edge in job.edges for end in (edge.source, edge.target)}
+    loose = [vertex.name for place, vertex in enumerate(job.vertices) if place not in tied]
+    if loose and len(job.vertices) > 1:
+        raise WorkloadError(
+            f"{where}: {len(loose)} of {len(job.vertices)} vertices on no edge, such as {loose[0]!r}; "
+            "say what feeds what, or make a job of each"
+        )

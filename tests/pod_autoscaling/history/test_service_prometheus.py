@@ -127,11 +127,12 @@ def test_a_metric_without_data() -> None:
 
 
 def test_saved_answers(tmp_path: Path) -> None:
-    for name in ("rate", "cpu", "memory_mib"):
-        (tmp_path / f"{name}.json").write_text(json.dumps(answer(series(COLUMNS[name].tolist()))))
+    for name, column in (("rate", "rate"), ("cpu", "cpu"), ("memory", "memory_mib")):
+        (tmp_path / f"{name}.json").write_text(json.dumps(answer(series(COLUMNS[column].tolist()))))
     (tmp_path / "starts.json").write_text(json.dumps(answer(series(["NaN"], pod="a"), series([7], pod="b"))))
     history, report = read_service_prometheus(str(tmp_path))
     assert np.array_equal(history.rate, COLUMNS["rate"])
+    assert history.memory_mib == pytest.approx(COLUMNS["memory_mib"] / 2**20)
     assert history.starts_s.tolist() == [7]
     assert history.step_s == 15
     assert report.read["starts"] == 1
@@ -140,6 +141,30 @@ def test_saved_answers(tmp_path: Path) -> None:
         read_service_prometheus(str(tmp_path))
     with pytest.raises(HistoryError, match="no such folder"):
         read_service_prometheus(str(tmp_path / "none"))
+
+
+def test_files_say_their_unit_as_columns_do(tmp_path: Path) -> None:
+    told = {"rps": 4, "cpu_millicores": 1500, "memory_mib": 150, "latency_ms": 20, "p99_ms": 90}
+    for name, value in told.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(answer(series([value] * 3))))
+    history, _ = read_service_prometheus(str(tmp_path))
+    found = (history.rate, history.cpu, history.memory_mib, history.latency_s, history.latency_p99_s)
+    assert [float(column[0]) for column in found] == [4, 1.5, 150, 0.02, 0.09]
+    (tmp_path / "memory_bytes.json").write_text(json.dumps(answer(series([1]))))
+    with pytest.raises(HistoryError, match=r"memory_mib\.json: there is another file of memory_mib"):
+        read_service_prometheus(str(tmp_path))
+
+
+def test_the_names_that_are_told_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "disk.json").write_text("{}")
+    with pytest.raises(HistoryError) as refused:
+        read_service_prometheus(str(tmp_path))
+    (tmp_path / "disk.json").unlink()
+    names = str(refused.value).partition("call the files ")[2].partition(" (.json)")[0].split(", ")
+    for name in names:
+        (tmp_path / f"{name}.json").write_text(json.dumps(answer(series([1] * 3))))
+    assert len(names) == 10
+    assert read_service_prometheus(str(tmp_path))[1].assumptions == []
 
 
 def test_a_pod_that_was_unready_again_has_started_once(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.stream_autoscaling.history.flink_answers import (
     rescale,
 )
 
-from trimtab.core.errors import HistoryError
+from trimtab.core.errors import HistoryError, TrimtabError
 from trimtab.stream_autoscaling.history.flink import import_flink
 from trimtab.stream_autoscaling.history.flink_fits import service_and_scaling
 
@@ -249,6 +249,27 @@ def test_a_source_of_the_old_interface(tmp_path: Path) -> None:
     assert report.lost == {"vertices whose work is unknown, taken for next to nothing": 1}
 
 
+def test_a_vertex_in_the_middle_without_busy_time(tmp_path: Path) -> None:
+    """No source, so nothing is said of the interface of sources."""
+    answers = counting_job().watched(3)
+    for answer in answers:
+        answer["vertices"][2]["metrics"]["accumulated-busy-time"] = "NaN"
+    with pytest.raises(HistoryError, match=r"'count' reports no busy time \(NaN in every answer\)"):
+        import_flink(saved(tmp_path, answers))
+
+
+def test_a_vertex_on_no_edge(tmp_path: Path) -> None:
+    """Where the plan lost its inputs it would pass for a source of its own."""
+    answers = counting_job().watched(3)
+    for answer in answers:
+        answer["plan"]["nodes"][3].pop("inputs")
+    saved(tmp_path, answers)
+    with pytest.raises(HistoryError, match="'sink' is source and sink in one"):
+        import_flink(str(tmp_path))
+    with pytest.raises(TrimtabError, match="1 of 4 vertices on no edge, such as 'sink'"):
+        import_flink(str(tmp_path), keep_going=True)
+
+
 def test_a_job_on_which_nothing_flows(tmp_path: Path) -> None:
     fake = counting_job()
     fake.vertices[2].written = fake.vertices[3].read = 0
@@ -363,7 +384,14 @@ def spoiled(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
     [
         (spoiled(("plan", "nodes"), None), "not Flink's answer about a job"),
         (spoiled(("name",), None), "not Flink's answer about a job"),
-        (spoiled(("plan", "nodes"), [{"id": "v0"}]), "the plan and the vertices of the job differ"),
+        (
+            spoiled(("plan", "nodes"), [{"id": "v0"}]),
+            "the newest answer about a job has v1 in its list of vertices only; save it again",
+        ),
+        (
+            spoiled(("vertices",), counting_job().details()["vertices"][:3]),
+            "the newest answer about a job has v3 in its plan only",
+        ),
         (spoiled(("plan", "nodes", 0), {"id": "v0", "inputs": [{"id": "v3"}]}), "wait for one another"),
         (spoiled(("now",), None), "a damaged answer"),
         (spoiled(("vertices", 1, "metrics", "read-records"), "many"), "a damaged answer"),

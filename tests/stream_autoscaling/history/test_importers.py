@@ -13,7 +13,7 @@ from trimtab.stream_autoscaling.history import HISTORY, ImportReport
 
 
 def test_every_importer_takes_a_source_and_keep_going() -> None:
-    assert HISTORY.names() == ("common-log", "csv-counts", "flink", "prometheus")
+    assert HISTORY.names() == ("common-log", "csv-counts", "flink", "flink-rates", "prometheus")
     for name in HISTORY:
         first, *others = inspect.signature(HISTORY.load(name)).parameters.values()
         assert first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -16,7 +16,7 @@ from trimtab.benchmark.stream_autoscaling.report import stream_facts, stream_sec
 from trimtab.benchmark.suite import Column, Scenario, Wing
 from trimtab.rates.traces import rate_told
 from trimtab.stream_autoscaling.episode import METRICS, Episode
-from trimtab.stream_autoscaling.job import Job
+from trimtab.stream_autoscaling.job import Job, narrowest
 from trimtab.stream_autoscaling.policies import POLICIES, make_policy
 from trimtab.stream_autoscaling.problem import StreamPolicy
 from trimtab.stream_autoscaling.workload.jobs import make_job
@@ -57,13 +57,18 @@ def caption(comparison: Comparison, result: ScenarioResult) -> str:
 
 
 def arriving_told(trace: TraceSettings, job: Job) -> str:
-    """What arrives on average, and what is usual where it is something else.
+    """What arrives on average, what is usual where it is something else, and whether it is too much.
 
     >>> arriving_told(TraceSettings(mean_rate=2.5), make_job("linear:3"))
     '2.5 records/s on average (usual for the job: 1,000)'
     """
-    told, usual = rate_told(mean_rate_of(trace, job)), rate_told(job.usual_rate)
-    return f"{told} records/s on average" + ("" if told == usual else f" (usual for the job: {usual})")
+    rate = mean_rate_of(trace, job)
+    told, usual = rate_told(rate), rate_told(job.usual_rate)
+    more = "" if told == usual else f" (usual for the job: {usual})"
+    most, vertex = narrowest(job)
+    if rate > most:
+        more += f", though {vertex!r} manages {rate_told(most)} at its most parallelism"
+    return f"{told} records/s on average{more}"
 
 
 def scenario_ground(suite: Any, scenario: Scenario) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from trimtab.core.errors import TrimtabError
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.gymnasium_env.filling import Picture
-from trimtab.dag_scheduling.gymnasium_env.single import episode_info
+from trimtab.dag_scheduling.gymnasium_env.single import metrics_of
 from trimtab.dag_scheduling.gymnasium_env.view import EnvSettings, View, WorkloadSampler, draw
 from trimtab.dag_scheduling.simulator.batch import BatchSimulator
 from trimtab.gymnasium_base.actions import many_actions
@@ -87,7 +87,7 @@ class DagSchedulingVectorEnv(SeededVectorEnv):
         for index, seed in seeds.items():
             self._add_info(infos, {"seed": seed}, index)
         for index in np.flatnonzero(transition.terminated & ~over):
-            self._add_info(infos, episode_info(self._simulator, int(index)), int(index))
+            self._add_info(infos, {"metrics": metrics_of(self._simulator, int(index))}, int(index))
         return (
             observations,
             transition.rewards / self._settings.reward_unit_ms,

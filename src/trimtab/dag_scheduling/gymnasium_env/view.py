@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -24,6 +24,7 @@ from trimtab.dag_scheduling.gymnasium_env.filling import (
 from trimtab.dag_scheduling.problem import NODE_FEATURES
 from trimtab.dag_scheduling.simulator.batch import BatchSimulator
 from trimtab.dag_scheduling.workload import Workload
+from trimtab.gymnasium_base.actions import Illegal, action_inside
 from trimtab.gymnasium_base.seeds import checked_seed
 
 __all__ = ["EnvSettings", "View", "WorkloadSampler", "draw"]
@@ -50,7 +51,7 @@ class EnvSettings(Settings):
     flat_actions: bool = Field(
         default=False, description="One number for stage and limit, with one mask over all pairs."
     )
-    illegal: Literal["raise", "nearest"] = Field(
+    illegal: Illegal = Field(
         default="raise",
         description="Refuse an action outside the mask, or take the nearest inside it and say so.",
     )
@@ -162,19 +163,13 @@ class View:
 
     def _mend(self, picture: Picture, index: int, answer: Numbers, verdict: int) -> Numbers:
         """The nearest answer inside the mask; or refuse."""
-        mask = self.masks(picture)[index]
-        legal = np.flatnonzero(mask)
         flat = self.settings.flat_actions
-        wanted = answer[0] * len(self.levels) + answer[1] if flat else answer[0]
+        wanted = int(answer[0] * len(self.levels) + answer[1] if flat else answer[0])
         if verdict == NO_ACTION:
             given = wanted if flat else answer.tolist()
             raise ActionError(f"environment {index}: {given} is not in the action space {self.action_space}")
-        if self.settings.illegal == "raise":
-            raise ActionError(
-                f"environment {index}: action {wanted} is outside the mask; {len(legal)} are inside, "
-                f"such as {legal[:4].tolist()}: see info['action_mask']"
-            )
-        nearest = legal[np.argmin(np.abs(legal - wanted))]
+        mask = self.masks(picture)[index]
+        nearest = action_inside(mask, wanted, self.settings.illegal, where=f"environment {index}: ")
         return np.array(divmod(nearest, len(self.levels)) if flat else (nearest, answer[1]))
 
 

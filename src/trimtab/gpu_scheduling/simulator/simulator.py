@@ -154,6 +154,11 @@ class Simulator:
         return Snapshot._make(views)
 
     @property
+    def row(self) -> Any:
+        """The environment for other compiled code (see replay.py); the next step may make it another one."""
+        return self._row
+
+    @property
     def slot_count(self) -> int:
         """Jobs the window has room for; it grows with the jobs in the system at once, not with the trace."""
         return len(self._running_state.slots)

@@ -13,7 +13,7 @@ import numpy as np
 from trimtab.pod_autoscaling.aware.design import Design
 from trimtab.pod_autoscaling.deployment import Objective
 from trimtab.pod_autoscaling.problem import Floats, Snapshot
-from trimtab.pod_autoscaling.simulator.rewards import Truth, aware_reward
+from trimtab.pod_autoscaling.rewards import Truth, aware_reward
 
 __all__ = ["Spent", "as_measured", "objective_of", "reward_of", "spent_of"]
 

@@ -188,11 +188,13 @@ def check_settings(settings: AwareSettings) -> None:
         )
     if ground.least_cores > ground.most_cores:
         raise SettingsError(
-            f"least_cores = {ground.least_cores:g} is above most_cores = {ground.most_cores:g}; swap them"
+            f"least_cores = {ground.least_cores:g} is above most_cores = {ground.most_cores:g}; lower "
+            "the one or raise the other"
         )
     if settings.least_price > settings.most_price:
         raise SettingsError(
-            f"least_price = {settings.least_price:g} is above most_price = {settings.most_price:g}; swap them"
+            f"least_price = {settings.least_price:g} is above most_price = {settings.most_price:g}; "
+            "lower the one or raise the other"
         )
     played = ppo_training_of(settings)
     if played is not None:

@@ -109,11 +109,11 @@ def _only_idle(median: float, why: str, report: FitReport) -> Memory:
 def _check_unit(source: str, median: float) -> None:
     if median > MOST_MEMORY_MIB:
         raise HistoryError(
-            f"{source}: pods of {median:g} MiB; memory seems to be in bytes, divide by 1048576 "
-            "(memory_unit = bytes)"
+            f"{source}: pods of {median:g} MiB; memory seems to be in bytes, divide by 1048576 or call it "
+            "memory_bytes"
         )
     if median < 1:
         raise HistoryError(
-            f"{source}: pods of {median:g} MiB; memory seems to be in GiB, multiply by 1024 "
-            "(memory_unit = GiB)"
+            f"{source}: pods of {median:g} MiB; memory seems to be in GiB, multiply by 1024 or call it "
+            "memory_gib"
         )

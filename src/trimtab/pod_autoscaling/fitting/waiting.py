@@ -54,7 +54,7 @@ def _cores_per_request(source: str, cpu_s: float, unloaded_s: float, report: Fit
     if unloaded_s > LONGEST_S:
         raise HistoryError(
             f"{source}: a latency of {unloaded_s:g} s at low load; it seems to be in milliseconds, divide by "
-            "1000 (latency_unit = ms)"
+            "1000 or call it latency_ms"
         )
     if unloaded_s > 1000 * cpu_s:
         report.warn("requests wait a thousand times longer than they work; is latency in seconds?")
@@ -64,7 +64,7 @@ def _cores_per_request(source: str, cpu_s: float, unloaded_s: float, report: Fit
     if cores > MOST_CORES_PER_REQUEST:
         raise HistoryError(
             f"{source}: {1000 * cpu_s:.3g} ms of work in {1000 * max(unloaded_s, 0):.3g} ms; is CPU in "
-            "millicores (cpu_unit), or latency not in seconds (latency_unit)?"
+            "millicores, or latency not in seconds? call them cpu_millicores, latency_ms"
         )
     report.warn(
         f"answers take less time than their CPU: a request uses {cores:.2g} cores at a time, or the CPU of "
@@ -78,7 +78,8 @@ def _unloaded(
 ) -> tuple[Line, str]:
     """Latency at no load less the work, as the first coefficient of a line."""
     arrived = np.where(history.rate > 0, history.load, np.nan)
-    limited = history.knows("cpu_limit") and not _uncounted(history, report)
+    # A limit that pods are far above is none, and says nothing of queueing.
+    limited = history.knows("cpu_limit") and not report.impossible and not _uncounted(history, report)
     limits = history.cpu_limit if limited else np.ones(len(arrived))
     load, latency, limit = smoothed(arrived, history.latency_s, limits)
     if len(load) < LEAST_SAMPLES:

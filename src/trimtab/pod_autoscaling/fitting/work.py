@@ -35,7 +35,7 @@ def fit_work_s(history: ServiceHistory, report: FitReport) -> float:
     if per_pod > MOST_CORES_PER_POD:
         raise HistoryError(
             f"{history.source}: pods that use {per_pod:g} cores; the CPU seems to be in millicores, divide "
-            "by 1000 (cpu_unit = millicores)"
+            "by 1000 or call it cpu_millicores"
         )
     _compare_with_limit(history, report)
     if rate.std() < LEAST_VARIATION * rate.mean():

@@ -21,6 +21,14 @@ from trimtab.pod_autoscaling.fitting.service_history import (
     check_step,
     service_history,
 )
+from trimtab.pod_autoscaling.history.metric_names import (
+    ALIASES,
+    CPU_UNITS,
+    LATENCY_UNITS,
+    MEMORY_UNITS,
+    Unit,
+    metric_named,
+)
 from trimtab.pod_autoscaling.problem import Floats
 from trimtab.rates.counting import LONGEST
 from trimtab.rates.csv_tables import amount_of, clock_of, header_and_rows, place_named, time_place
@@ -29,43 +37,6 @@ from trimtab.rates.reading import BrokenLines
 __all__ = ["read_service_csv"]
 
 WAY_OUT = "name a CSV with columns such as time, rps, cpu_cores, memory_mib, latency_ms, replicas"
-ALIASES: dict[str, tuple[str, ...]] = {
-    "rate": ("rps", "rate", "qps", "requests_per_second", "request_rate"),
-    "cpu": ("cpu", "cpu_usage", "cpu_used", "cores"),
-    "memory_mib": ("memory", "mem", "memory_usage", "memory_used", "working_set"),
-    "latency_s": ("latency", "latency_mean", "mean_latency", "latency_avg", "response_time"),
-    "latency_p50_s": ("latency_p50", "p50", "p50_latency", "latency_median"),
-    "latency_p99_s": ("latency_p99", "p99", "p99_latency"),
-    "in_flight": ("in_flight", "inflight", "concurrency", "active_requests"),
-    "replicas": ("replicas", "pods", "ready", "ready_replicas"),
-    "cpu_limit": ("cpu_limit", "limit_cpu", "cpu_limits"),
-}
-CPU_UNITS = {"cores": 1.0, "millicores": 1e-3, "m": 1e-3}
-MEMORY_UNITS = {
-    "mib": 1.0,
-    "mb": 1e6 / 2**20,
-    "gib": 1024.0,
-    "gb": 1e9 / 2**20,
-    "kib": 1 / 1024,
-    "bytes": 2.0**-20,
-}
-LATENCY_UNITS = {"s": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6}
-UNITS: dict[str, Mapping[str, float]] = {
-    "cpu": CPU_UNITS,
-    "cpu_limit": CPU_UNITS,
-    "memory_mib": MEMORY_UNITS,
-    **dict.fromkeys(("latency_s", "latency_p50_s", "latency_p99_s"), LATENCY_UNITS),
-}
-NO_UNITS: Mapping[str, float] = {}
-
-
-class Unit(NamedTuple):
-    """What numbers without a unit are in, its size in ours, and the option that tells it otherwise."""
-
-    name: str
-    scale: float
-    option: str = ""
-    """Empty where it was told."""
 
 
 class Column(NamedTuple):
@@ -74,9 +45,6 @@ class Column(NamedTuple):
     place: int
     metric: str
     unit: Unit
-
-
-OURS = Unit("", 1.0)
 
 
 def read_service_csv(
@@ -132,16 +100,16 @@ def _columns(
 ) -> list[Column]:
     found: dict[str, Column] = {}
     for place, name in enumerate(header):
-        column = _known(place, name, usual)
-        if column is None:
+        known = metric_named(name, usual)
+        if known is None:
             continue
-        if column.metric in found:
-            other = header[found[column.metric].place]
+        metric, unit = known
+        if metric in found:
+            other = header[found[metric].place]
             raise HistoryError(
-                f"{path}: both {other!r} and {name!r} are {column.metric} ({COLUMNS[column.metric]}); drop "
-                "one of them"
+                f"{path}: both {other!r} and {name!r} are {metric} ({COLUMNS[metric]}); drop one of them"
             )
-        found[column.metric] = column
+        found[metric] = Column(place, metric, unit)
     for needed in ("rate", "cpu"):
         if needed not in found:
             raise HistoryError(
@@ -156,21 +124,6 @@ def _columns(
     if missing:
         report.assume(f"not measured: {', '.join(missing)}")
     return list(found.values())
-
-
-def _known(place: int, name: str, usual: Mapping[str, Unit]) -> Column | None:
-    name = name.replace("-", "_").replace(" ", "_").removesuffix("_mean").removesuffix("_avg")
-    for metric, aliases in ALIASES.items():
-        units = UNITS.get(metric, NO_UNITS)
-        for alias in aliases:
-            if name == alias:
-                kind = "latency_s" if metric.startswith("latency") else metric.removesuffix("_limit")
-                unit = usual.get(kind, OURS)
-                return Column(place, metric, unit._replace(option="") if unit.name == alias else unit)
-            written = name.removeprefix(f"{alias}_")
-            if written != name and written in units:
-                return Column(place, metric, Unit(written, units[written]))
-    return None
 
 
 def _numbers(

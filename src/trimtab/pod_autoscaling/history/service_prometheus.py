@@ -20,6 +20,7 @@ from trimtab.pod_autoscaling.fitting.service_history import (
     check_step,
     service_history,
 )
+from trimtab.pod_autoscaling.history.metric_names import MEMORY_UNITS, Unit, metric_named
 from trimtab.pod_autoscaling.problem import Floats
 from trimtab.rates.counting import LONGEST
 from trimtab.rates.range_queries import Points, on_grid, read_range, spacing_of
@@ -29,11 +30,14 @@ __all__ = ["queries_for", "read_service_prometheus"]
 
 ADDED_UP = ("rate", "cpu", "in_flight", "replicas")
 """Of several series the sum is meant; of others only one makes sense."""
-MEBIBYTE = 2.0**20
+BYTES = Unit("bytes", MEMORY_UNITS["bytes"])
+USUAL = {"memory_mib": BYTES}
+"""What Prometheus has in other units than ours."""
 HASH = "[bcdfghjklmnpqrstvwxz2456789]"
 PODS = f"([0-9]+|{HASH}+-{HASH}{{5}})"
 """How names of pods end after that of their Deployment or StatefulSet: those of cart-admin are no cart's."""
 STARTS = "starts"
+FILES = "rate, cpu, memory, latency, latency_p50, latency_p99, in_flight, replicas, cpu_limit, starts"
 NAMED_BY = {"rate": "latency_metric", "cpu": "workload"}
 """What cannot be done without, and the option that makes its query."""
 GIVE = "give {options}, or the query itself ({queries})"
@@ -67,8 +71,10 @@ def read_service_prometheus(
 ) -> tuple[ServiceHistory, ImportReport]:
     """Metrics of a service between two moments (seconds since 1970), every `step_s`.
 
-    `source` is the address of a server, or a folder with saved answers of range queries: `rate.json`,
-    `cpu.json`, `memory_mib.json` (in bytes, as Prometheus has it), `latency_s.json`, ..., `starts.json`.
+    `source` is the address of a server, or a folder with saved answers of range queries, called like the
+    columns of a CSV: `rate.json`, `cpu.json`, `memory.json`, `latency.json`, `replicas.json`, ... and
+    `starts.json`. Without a unit in its name (`memory_mib.json`, `latency_ms.json`) an answer is in cores,
+    bytes and seconds, as Prometheus has them.
     """
     check_step(source, step_s)
     report = ImportReport(source)
@@ -99,6 +105,7 @@ def read_service_prometheus(
             )
             for name, query in queries.items()
         }
+        found["memory_mib"] = _in_our_unit(found.get("memory_mib", []), BYTES)
     else:
         found = _saved(Path(source))
     starts = found.pop(STARTS, [])
@@ -180,14 +187,24 @@ def _refuse_missing(source: str, found: Mapping[str, object], way_out: str) -> N
 def _saved(folder: Path) -> dict[str, list[Points]]:
     if not folder.is_dir():
         raise HistoryError(f"{folder}: no such folder; save answers as rate.json, cpu.json, ... in one")
-    known = (*COLUMNS, STARTS)
-    found = {}
+    found: dict[str, list[Points]] = {}
     for file in sorted(folder.glob("*.json*")):
         name = file.name.partition(".")[0]
-        if name not in known:
-            raise HistoryError(f"{file}: no metric {name!r}; call the files {', '.join(known)} (.json)")
-        found[name] = read_range(str(file))
+        known = (STARTS, Unit("s", 1.0)) if name == STARTS else metric_named(name.lower(), USUAL)
+        if known is None:
+            raise HistoryError(
+                f"{file}: no metric {name!r}; call the files {FILES} (.json), with the unit where it is not "
+                "Prometheus' own, such as memory_mib.json"
+            )
+        metric, unit = known
+        if metric in found:
+            raise HistoryError(f"{file}: there is another file of {metric}; keep one of them")
+        found[metric] = _in_our_unit(read_range(str(file)), unit)
     return found
+
+
+def _in_our_unit(series: list[Points], unit: Unit) -> list[Points]:
+    return [one._replace(values=one.values * unit.scale) for one in series]
 
 
 def _columns(
@@ -208,6 +225,4 @@ def _columns(
         unknown = np.isnan(rows).all(0)
         columns[name] = np.where(unknown, np.nan, np.nansum(rows, 0))
         report.drop(f"step without {name}", int(unknown.sum()))
-    if "memory_mib" in columns:
-        columns["memory_mib"] = columns["memory_mib"] / MEBIBYTE
     return columns

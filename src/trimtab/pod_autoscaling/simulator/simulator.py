@@ -25,10 +25,10 @@ from trimtab.pod_autoscaling.problem import (
     let_through,
     nearest_allowed,
 )
+from trimtab.pod_autoscaling.rewards import Truth, aware_reward, lagrangian_reward
 from trimtab.pod_autoscaling.simulator.drawn import NOTHING_DRAWN, Drawn
 from trimtab.pod_autoscaling.simulator.growing import copy_services, with_rows, with_slots
 from trimtab.pod_autoscaling.simulator.looking import pods_of, resizing_of
-from trimtab.pod_autoscaling.simulator.rewards import Truth, aware_reward, lagrangian_reward
 from trimtab.pod_autoscaling.simulator.settings import settings_of, window_s
 from trimtab.pod_autoscaling.simulator.state import State, new_state
 from trimtab.pod_autoscaling.simulator.stepping import begin_run, step_many
@@ -38,6 +38,8 @@ __all__ = ["Foreknowing", "Simulator", "compile_engine", "refuse_unplayable", "s
 __all__ += ["simulate_batch"]
 
 _FIRST_SLOTS = 512
+_HOPELESS = 100.0
+"""Work for so many times all the cores there may be is no overload but another unit."""
 _FIELDS = len(Samples._fields)
 
 
@@ -364,7 +366,7 @@ class Simulator:
 
 
 def refuse_unplayable(application: Application, trace: Trace, deployment: Deployment, row: int = 0) -> None:
-    """Refuse less than one interval, and a pod that one request would kill even in the largest size."""
+    """Refuse less than one interval, a pod that one request would kill, and rates that cannot be meant."""
     length_s = len(trace.rates) * trace.step_s
     if length_s < deployment.interval_s:
         raise WorkloadError(
@@ -379,6 +381,14 @@ def refuse_unplayable(application: Application, trace: Trace, deployment: Deploy
         raise WorkloadError(
             f"application {application.name}: a pod with one request needs {needed_mib:g} MiB, but the "
             f"deployment has {largest} = {getattr(deployment, largest):g}; raise that, or lower memory_mib"
+        )
+    rate, most_cores = float(np.mean(trace.rates)), deployment.most_replicas * deployment.most_cpu
+    needed_cores = rate * application.cpu_s
+    if needed_cores > _HOPELESS * most_cores:
+        raise WorkloadError(
+            f"environment {row}: {rate:,.0f} requests per second are work for {needed_cores:,.0f} cores, "
+            f"{most_cores:g} are the most allowed; are these requests per second? scale them (--mean-rate), "
+            "or raise most_replicas"
         )
 
 

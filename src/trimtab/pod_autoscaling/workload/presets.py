@@ -143,7 +143,7 @@ def draw_trace(
     if length_s > has_s + 0.5 * step_s:
         raise WorkloadError(
             f"trace {settings.name}: its part {part!r} has {has_s / 3600:.3g} h, an episode needs "
-            f"{settings.hours:g} h; lower hours, or bring a longer trace"
+            f"{settings.hours:g} h; lower hours (of train: --set ground.hours), or bring a longer trace"
         )
     if abs(length_s / step_s - round(length_s / step_s)) > 1e-6:
         raise WorkloadError(

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.rates.reading import is_address
-from trimtab.stream_autoscaling.history.flink_answers import Answers, ask, read_folder
+from trimtab.stream_autoscaling.history.flink_answers import Answers, answers_of
 from trimtab.stream_autoscaling.history.flink_fits import edge_selectivities, restart_s, service_and_scaling
 from trimtab.stream_autoscaling.history.flink_samples import Plan, Windows, plan_of, windows_of
-from trimtab.stream_autoscaling.job import Edge, Job, Vertex
+from trimtab.stream_autoscaling.job import Edge, Job, Vertex, refuse_loose_vertices
 from trimtab.stream_autoscaling.problem import Floats
 
 __all__ = ["import_flink"]
@@ -48,12 +46,15 @@ def import_flink(
     `job` is its id, needed where there are several.
     """
     report = ImportReport(source)
-    answers = (
-        ask(
-            source, job=job, samples=samples, every_s=every_s, timeout_s=timeout_s, sleep=sleep, report=report
-        )
-        if is_address(source)
-        else read_folder(Path(source), job=job, keep_going=keep_going, report=report)
+    answers = answers_of(
+        source,
+        keep_going=keep_going,
+        job=job,
+        samples=samples,
+        every_s=every_s,
+        timeout_s=timeout_s,
+        sleep=sleep,
+        report=report,
     )
     plan = plan_of(answers.details[-1], source)
     windows = windows_of(answers.details, plan, source=source, report=report)
@@ -64,6 +65,7 @@ def import_flink(
         _edges(plan, windows, processed, source=source, keep_going=keep_going, report=report),
         _usual_rate(plan, windows, processed),
     )
+    refuse_loose_vertices(built, source)
     _measure_restarts(answers, source, report)
     report.count("vertices", len(built.vertices))
     report.assume("keys are evenly spread, and results are sent as records come: answers tell of no windows")
@@ -128,8 +130,10 @@ def _vertices(
 def _unmeasurable(plan: Plan, windows: Windows, processed: Floats, place: int) -> str | None:
     """Why the work per record cannot be told."""
     busy_ms, worked = windows.busy_ms[:, place], processed[:, place] > 0
-    if np.isnan(busy_ms).all():
+    if np.isnan(busy_ms).all() and plan.is_source[place]:
         return "reports no busy time (sources of the old interface do not); port it to the new one"
+    if np.isnan(busy_ms).all():
+        return "reports no busy time (NaN in every answer); save answers in which it has one"
     if not worked.any() and all(place not in (origin, target) for origin, target, _ in plan.edges):
         return (
             "is source and sink in one, and Flink counts only what goes from vertex to vertex; record it "

@@ -14,9 +14,9 @@ from urllib.parse import quote, urlsplit
 
 from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
-from trimtab.rates.reading import fetch_json, lines_of, load_json
+from trimtab.rates.reading import fetch_json, is_address, lines_of, load_json
 
-__all__ = ["WAY_OUT", "Answers", "ask", "read_folder"]
+__all__ = ["WAY_OUT", "Answers", "answers_of"]
 
 WAY_OUT = "save several answers of /jobs/<id> in a folder, or give the address of a JobManager"
 PATIENCE = 3
@@ -54,6 +54,25 @@ class Answers:
 
 def _is_rescale(answer: Any) -> bool:
     return isinstance(answer, Mapping) and "schedulerStates" in answer and "terminalState" in answer
+
+
+def answers_of(
+    source: str,
+    *,
+    keep_going: bool,
+    job: str | None,
+    samples: int,
+    every_s: float,
+    timeout_s: float,
+    sleep: Callable[[float], None],
+    report: ImportReport,
+) -> Answers:
+    """Saved answers, or those of a JobManager that is watched for a while."""
+    if not is_address(source):
+        return read_folder(Path(source), job=job, keep_going=keep_going, report=report)
+    return ask(
+        source, job=job, samples=samples, every_s=every_s, timeout_s=timeout_s, sleep=sleep, report=report
+    )
 
 
 def read_folder(path: Path, *, job: str | None, keep_going: bool, report: ImportReport) -> Answers:

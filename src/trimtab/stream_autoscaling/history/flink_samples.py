@@ -17,10 +17,12 @@ from trimtab.core.errors import HistoryError
 from trimtab.core.import_report import ImportReport
 from trimtab.stream_autoscaling.problem import Flags, Floats, Integers
 
-__all__ = ["Plan", "Windows", "plan_of", "windows_of"]
+__all__ = ["WRITTEN", "Plan", "Sample", "Windows", "pairs_of", "plan_of", "windows_of"]
 
 FLAGS = ("read-records-complete", "write-records-complete", "write-bytes-complete")
 MOST_PARALLELISM = 32_768
+WRITTEN = 1
+"""Row of the counters of a sample."""
 
 
 class Plan(NamedTuple):
@@ -69,9 +71,11 @@ def plan_of(details: Mapping[str, Any], source: str) -> Plan:
         }
         if not vertices:
             raise HistoryError(f"{source}: the job has no vertices; save the answer again while it runs")
-        if set(vertices) != set(nodes):
+        odd = sorted(set(vertices) ^ set(nodes))
+        if odd:
+            where = "plan" if odd[0] in nodes else "list of vertices"
             raise HistoryError(
-                f"{source}: the plan and the vertices of the job differ; save the answer again"
+                f"{source}: the newest answer about a job has {odd[0]} in its {where} only; save it again"
             )
         order = _parents_first(inputs, source)
         place = {identity: number for number, identity in enumerate(order)}
@@ -145,26 +149,12 @@ def windows_of(
 ) -> Windows:
     """Compare neighbouring answers of one run, and add up what belongs to the same run."""
     totals: dict[tuple[Any, ...], tuple[Integers, Floats, Floats]] = {}
-    before: Sample | None = None
-    for answer in details:
-        sample = _sample(answer, plan, source, report)
-        if before is not None and sample is not None and before.run == sample.run:
-            grown = sample.counters - before.counters
-            if (grown[:3] < 0).any() or (grown[4] < 0).any():
-                report.drop("pair of samples between which a counter was reset")
-            elif sample.now_ms > before.now_ms:
-                parallelism, sums, elapsed = totals.get(
-                    sample.run, (sample.parallelism, np.zeros_like(grown), np.zeros(len(plan.ids)))
-                )
-                elapsed = elapsed + _elapsed_s(grown, sample, before)
-                totals[sample.run] = (parallelism, sums + grown, elapsed)
-                report.count("pairs of samples")
-        before = sample
-    if not totals:
-        raise HistoryError(
-            f"{source}: no two complete samples of one run among {len(details)} answers; save more of them, "
-            "while the job runs and is not rescaled"
+    for before, sample, grown in pairs_of(details, plan, source=source, report=report):
+        parallelism, sums, elapsed = totals.get(
+            sample.run, (sample.parallelism, np.zeros_like(grown), np.zeros(len(plan.ids)))
         )
+        elapsed = elapsed + _elapsed_s(grown, sample, before)
+        totals[sample.run] = (parallelism, sums + grown, elapsed)
     sums = np.stack([total for _, total, _ in totals.values()])
     if len(totals) > 1:
         report.count("runs between restarts", len(totals))
@@ -176,6 +166,30 @@ def windows_of(
         busy_ms=sums[:, 3],
         elapsed_s=np.stack([elapsed for _, _, elapsed in totals.values()]),
     )
+
+
+def pairs_of(
+    details: Sequence[Mapping[str, Any]], plan: Plan, *, source: str, report: ImportReport
+) -> list[tuple[Sample, Sample, Floats]]:
+    """Neighbouring answers of one run, one at least, and by how much each counter grew between them."""
+    pairs = []
+    before: Sample | None = None
+    for answer in details:
+        sample = _sample(answer, plan, source, report)
+        if before is not None and sample is not None and before.run == sample.run:
+            grown = sample.counters - before.counters
+            if (grown[:3] < 0).any() or (grown[4] < 0).any():
+                report.drop("pair of samples between which a counter was reset")
+            elif sample.now_ms > before.now_ms:
+                report.count("pairs of samples")
+                pairs.append((before, sample, grown))
+        before = sample
+    if not pairs:
+        raise HistoryError(
+            f"{source}: no two complete samples of one run among {len(details)} answers; save more of them, "
+            "while the job runs and is not rescaled"
+        )
+    return pairs
 
 
 def _elapsed_s(grown: Floats, sample: Sample, before: Sample) -> Floats:

@@ -25,6 +25,7 @@ HISTORY: Registry[Importer] = Registry(
         "common-log": f"{_SHARED}.common_log:import_common_log",
         "csv-counts": f"{_SHARED}.csv_counts:import_csv_counts",
         "flink": "trimtab.stream_autoscaling.history.flink:import_flink",
+        "flink-rates": "trimtab.stream_autoscaling.history.flink_rates:import_flink_rates",
         "prometheus": f"{_SHARED}.prometheus:import_prometheus",
     },
     ENTRY_POINTS,

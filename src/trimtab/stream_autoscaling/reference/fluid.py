@@ -108,6 +108,10 @@ class Operator:
     released: float = 0.0
     held_at_barrier: float = 0.0
     held_restored: float = 0.0
+    held_age: float = 0.0
+    pending_age: float = 0.0
+    held_age_at_barrier: float = 0.0
+    held_age_restored: float = 0.0
     passed: bool = False
     passed_ms: int = 0
     restored_ms: int = 0
@@ -176,7 +180,13 @@ class LatencyHistogram:
 
 
 def move(
-    operators: list[Operator], *, up_s: float, middle_s: float, debloat_s: float, timeout_s: float
+    operators: list[Operator],
+    *,
+    up_s: float,
+    middle_s: float,
+    debloat_s: float,
+    timeout_s: float,
+    window_ages: bool,
 ) -> list[tuple[float, float]]:
     """Let records move; their capacities are set. Gives (amount, latency) of what reached sinks.
 
@@ -195,8 +205,12 @@ def move(
                 left.append((processed, middle_s - birth + operator.service_age_s))
         elif operator.holds_windows:
             operator.held += processed
+            if window_ages:
+                operator.held_age += processed * (middle_s - birth + operator.service_age_s)
+            age_s = operator.pending_age / operator.pending if operator.pending > 0 else 0.0
             operator.pending -= operator.released
-            send(operator, operator.released, middle_s, up_s, timeout_s)
+            operator.pending_age = operator.pending * age_s
+            send(operator, operator.released, middle_s - age_s, up_s, timeout_s)
         else:
             send(operator, processed, birth - operator.service_age_s, up_s, timeout_s)
     return left

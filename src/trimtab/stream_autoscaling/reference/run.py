@@ -112,7 +112,8 @@ class ReferenceRun:
                 and now_ms // operator.window_ms != (now_ms - substep_ms) // operator.window_ms
             ):
                 operator.pending += operator.held
-                operator.held = 0.0
+                operator.pending_age += operator.held_age
+                operator.held = operator.held_age = 0.0
         self.arrive(substep_ms)
         down_ms = min(max(self.down_until_ms - self.now_ms, 0), substep_ms)
         up_ms = substep_ms - down_ms
@@ -157,6 +158,7 @@ class ReferenceRun:
             middle_s=middle_s,
             debloat_s=settings.debloat_s,
             timeout_s=settings.buffer_timeout_ms / 1000,
+            window_ages=settings.window_births == "of_records",
         )
         for amount, latency_s in left:
             self.left += amount
@@ -226,7 +228,7 @@ class ReferenceRun:
             brought = all(sender.passed and queue.before <= 1e-6 for queue, sender in edges)
             if not operator.passed and brought and operator.pending <= 1e-6:
                 operator.passed, operator.passed_ms = True, now_ms
-                operator.held_at_barrier = operator.held
+                operator.held_at_barrier, operator.held_age_at_barrier = operator.held, operator.held_age
                 for queue in operator.outputs:
                     queue.before = queue.amount
         if all(operator.passed for operator in self.operators):
@@ -236,6 +238,7 @@ class ReferenceRun:
         self.barrier_ms = self.completes_ms = None
         for operator in self.operators:
             operator.held_restored, operator.restored_ms = operator.held_at_barrier, operator.passed_ms
+            operator.held_age_restored = operator.held_age_at_barrier
             if operator.marked > 0:
                 operator.replay.pop(operator.marked)
             operator.marked = 0.0
@@ -272,10 +275,12 @@ class ReferenceRun:
     def restore_window(self, operator: Operator) -> None:
         """As it was at the barrier; if it has ended since, its results are due at once."""
         operator.held, operator.pending = operator.held_restored, 0.0
+        operator.held_age, operator.pending_age = operator.held_age_restored, 0.0
         if operator.window_ms:
             then, now = self.start_ms + operator.restored_ms, self.start_ms + self.now_ms
             if then // operator.window_ms != now // operator.window_ms:
                 operator.held, operator.pending = 0.0, operator.held
+                operator.held_age, operator.pending_age = 0.0, operator.held_age
 
     @property
     def state_mb(self) -> float:

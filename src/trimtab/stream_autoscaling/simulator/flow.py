@@ -184,11 +184,25 @@ def process(s: State, d: Record, vertex: int, up_s: float, middle_s: float) -> N
             leave(s, processed, middle_s - birth + v["service_age_s"])
     elif v["window_ms"] > 0:
         v["held"] += processed
-        v["pending"] -= v["released"]
-        v["released_total"] += v["released"]
-        send(s, d, v, v["released"], middle_s, up_s)
+        if d["window_ages"]:
+            v["held_age"] += processed * (middle_s - birth + v["service_age_s"])
+        release(s, d, v, middle_s, up_s)
     else:
         send(s, d, v, processed, birth - v["service_age_s"], up_s)
+
+
+@inlined
+def release(s: State, d: Record, v: Record, middle_s: float, up_s: float) -> None:
+    """Send results that are due, as old as their records were when the window took them, where that counts.
+
+    Waiting for the end of a window is no latency.
+    """
+    released, pending = v["released"], v["pending"]
+    age_s = v["pending_age"] / pending if pending > 0.0 else 0.0
+    v["pending"] = pending - released
+    v["pending_age"] = v["pending"] * age_s
+    v["released_total"] += released
+    send(s, d, v, released, middle_s - age_s, up_s)
 
 
 @inlined

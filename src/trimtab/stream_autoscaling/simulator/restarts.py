@@ -92,6 +92,7 @@ def pass_barriers(s: State, d: Record, now_ms: int) -> None:
             v["passed"] = True
             v["passed_ms"] = now_ms
             v["held_at_barrier"] = v["held"]
+            v["held_age_at_barrier"] = v["held_age"]
             for edge in range(v["first_out"], v["first_out"] + v["outs"]):
                 s.queues[edge]["before"] = s.queues[edge]["amount"]
         everywhere = everywhere and v["passed"]
@@ -128,6 +129,7 @@ def complete_checkpoint(s: State) -> None:
     for vertex in range(run["vertex_count"]):
         v = s.vertices[vertex]
         v["held_restored"] = v["held_at_barrier"]
+        v["held_age_restored"] = v["held_age_at_barrier"]
         v["restored_ms"] = v["passed_ms"]
 
 
@@ -189,13 +191,13 @@ def rewind(s: State) -> None:
 @jit
 def restore_window(v: Record, run: Record) -> None:
     """A window is what it was at the barrier; one that ended since then is due at once."""
-    v["held"] = v["held_restored"]
-    v["pending"] = 0.0
+    v["held"], v["held_age"] = v["held_restored"], v["held_age_restored"]
+    v["pending"] = v["pending_age"] = 0.0
     if v["window_ms"] > 0:
         then, now = run["start_ms"] + v["restored_ms"], run["start_ms"] + run["now_ms"]
         if then // v["window_ms"] != now // v["window_ms"]:
-            v["pending"] = v["held"]
-            v["held"] = 0.0
+            v["pending"], v["pending_age"] = v["held"], v["held_age"]
+            v["held"] = v["held_age"] = 0.0
 
 
 @jit
@@ -207,7 +209,8 @@ def close_windows(s: State, d: Record) -> None:
         v = s.vertices[vertex]
         if v["window_ms"] > 0 and now_ms // v["window_ms"] != (now_ms - d["substep_ms"]) // v["window_ms"]:
             v["pending"] += v["held"]
-            v["held"] = 0.0
+            v["pending_age"] += v["held_age"]
+            v["held"] = v["held_age"] = 0.0
 
 
 @jit

@@ -92,6 +92,7 @@ VERTEX = record(
     " need"  # of a core per subtask, where cores are shared
     " held pending released"  # window: records processed, results due, results sent now
     " held_at_barrier held_restored"  # what a window held when these barriers passed
+    " held_age pending_age held_age_at_barrier held_age_restored"  # ages when the window took them, summed
     " busy_s"  # of this interval
     " metric_in metric_out metric_busy_s metric_blocked_s"  # since the last sample
     " processed_total released_total arrived_total returned_total",
@@ -115,7 +116,7 @@ SETTINGS = record(
     floats="interval_s worker_start_s cores checkpoint_mb_per_s restart_s restart_spread restore_mb_per_s"
     " buffer_timeout_s segment_bytes debloat_s staleness_s metric_noise missing"
     " slo_s latency_weight rescale_cost violation_cost",
-    flags="poisson",
+    flags="poisson window_ages",
 )
 
 
@@ -197,6 +198,7 @@ def settings_of(deployment: Deployment) -> Record:
         "interval_s": deployment.interval_s,
         "buffer_timeout_s": deployment.buffer_timeout_ms / 1000,
         "poisson": deployment.arrivals == "poisson",
+        "window_ages": deployment.window_births == "of_records",
         "slo_s": goal.slo_s,
         "latency_weight": goal.latency_weight,
         "rescale_cost": goal.rescale_cost,

@@ -207,7 +207,7 @@ def flat(variant: str = "", seed: int = 0) -> RateTrace:
 
 
 def mixed(variant: str = "", seed: int = 0) -> RateTrace:
-    """Another kind for every seed: half of them clarknet-like, a sixth each worldcup-like, twitter-like, steps."""
+    """Another kind for every seed: half clarknet-like, a sixth each worldcup-like, twitter-like, steps."""
     _days("mixed", variant)  # refused by this name
     kinds = (clarknet_like, clarknet_like, clarknet_like, worldcup_like, twitter_like, steps)
     return kinds[int(integers(split(seed, "kind"), 0, high=len(kinds)))](variant, seed)
