@@ -123,8 +123,6 @@ def test_document_runs_as_printed(document: Path, tmp_path: Path, monkeypatch: p
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name.endswith("__main__"):
-        pytest.skip("a program, not a module")
     monkeypatch.chdir(tmp_path)
     result = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.failed == 0, f"{result.failed} examples of {name} failed; their output is above"
