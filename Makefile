@@ -57,6 +57,9 @@ train-decima-gpu: $(VENV)/.dev-ready  ## Train networks like the shipped ones (o
 train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two cores; lessons stay in runs/sure-lessons).
 	$(BIN)/trimtab train stream --preset sure --out runs/sure $(ARGS)
 
+train-stream-policies: $(VENV)/.dev-ready  ## Train what bench-stream-learning and -ablations compare, from the lessons of train-sure (hours on two cores).
+	$(BIN)/python -m benchmarks.stream_training $(ARGS)
+
 train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (a quarter of an hour on 16 cores, two hours on two).
 	$(BIN)/trimtab train stream --preset sure-compact --out runs/sure-compact $(ARGS)
 

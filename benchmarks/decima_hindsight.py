@@ -36,7 +36,7 @@ from benchmarks.decima_settings import (
     tuned_rules,
 )
 from trimtab.benchmark.dag_scheduling.suites import BatchSuite
-from trimtab.core.processes import started_pool
+from trimtab.core.processes import Processes
 from trimtab.core.randomness import split
 from trimtab.dag_scheduling.decima.compact import BOTH, CompactRule, widths
 from trimtab.dag_scheduling.decima.looking_ahead import copy_into
@@ -208,8 +208,8 @@ class _Looking:
 
 def searched(searches: Sequence[Search]) -> list[Found]:
     """What each search found, by batch."""
-    with started_pool(PROCESSES) as pool:
-        return list(pool.map(Search.found, searches))
+    with Processes(PROCESSES) as share:
+        return share(Search.found, searches)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

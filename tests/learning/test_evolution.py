@@ -229,9 +229,9 @@ def test_iterations_are_counted_by_their_numbers(tmp_path):
 
 INTERRUPTED = """
 import os, signal, time
-from trimtab.learning.evolution import Playing
+from trimtab.core.processes import Processes
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
-playing = Playing(2)
+playing = Processes(2)
 playing(len, ["one"])
 try:
     os.killpg(0, signal.SIGINT)

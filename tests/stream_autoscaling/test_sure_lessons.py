@@ -13,14 +13,16 @@ import pytest
 from trimtab.core.errors import SettingsError
 from trimtab.core.settings import load_settings
 from trimtab.learning.lessons import Lessons
+from trimtab.learning.settings import TrainingSettings
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.policies import make_policy
+from trimtab.stream_autoscaling.sure import collecting
 from trimtab.stream_autoscaling.sure.actions import bands_of
 from trimtab.stream_autoscaling.sure.design import Design
 from trimtab.stream_autoscaling.sure.lessons import by_size, collect_lessons, lesson_files
 from trimtab.stream_autoscaling.sure.policy import load_policy
 from trimtab.stream_autoscaling.sure.rollouts import Course
-from trimtab.stream_autoscaling.sure.task import PRESETS, SureSettings, check_settings
+from trimtab.stream_autoscaling.sure.task import PRESETS, NetworkSettings, SureSettings, check_settings
 from trimtab.stream_autoscaling.sure.training import train_sure
 from trimtab.stream_autoscaling.workload.jobs import FROZEN, make_job
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace
@@ -85,6 +87,7 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
         "rollouts": 1,
         "validation": 1,
         "lessons": 30,
+        "workers": 1,
         "look_ahead_h": 1.0,
         "weighed_share": 0.5,
         "deployment": {"interval_s": 600, "history": 6, "substep_ms": 30_000},
@@ -143,6 +146,49 @@ def test_a_run_collects_lessons_learns_from_them_and_shares_them(tmp_path: Path)
     run("shared", lessons_rounds=2, lessons_from=str(both))
     with pytest.raises(SettingsError, match=r"round-2/linear:3\.npz: no lessons of these jobs"):
         run("half", lessons_rounds=2, lessons_from=str(kept))
+
+
+def test_lessons_are_the_same_however_many_collect_them_and_what_was_collected_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "PART", 16)
+    settings = SureSettings(
+        jobs=("linear:3",),
+        lessons=40,
+        look_ahead_h=1.0,
+        weighed_share=0.5,
+        deployment=Deployment(interval_s=600, history=6, substep_ms=30_000),
+        network=NetworkSettings(history=6, snapshots=3, base_memory_s=1800, base_recent_s=1800, base_window_s=1200),
+        training=TrainingSettings(algorithm="weighing", baseline="foreseen"),
+    )
+
+    def collect(name: str, workers: int) -> dict[str, np.ndarray]:
+        files = lesson_files([make_job("linear:3")], tmp_path / name)
+        collecting.collect_files(settings.model_copy(update={"workers": workers}), files, 1, None)
+        return Lessons.load(files[0][1]).observations
+
+    alone, shared = (collect(name, workers) for name, workers in (("alone", 1), ("shared", 2)))
+    assert len(alone["window"]) == 40
+    assert all(np.array_equal(rows, shared[name]) for name, rows in alone.items())
+    first, second = alone["window"][:16], alone["window"][16:32]
+    assert not np.array_equal(first, second)  # every part has luck of its own
+
+    # Interrupted in the third of three parts, a run goes on with it.
+    collected, all_parts = [], collect_lessons
+
+    def until_interrupted(*asked, **how):
+        collected.append(how["seed"])
+        if len(collected) == 3:
+            raise KeyboardInterrupt
+        return all_parts(*asked, **how)
+
+    monkeypatch.setattr(collecting, "collect_lessons", until_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        collect("interrupted", 1)
+    again = collect("interrupted", 1)
+    assert len(collected) == 4 and collected[3] == collected[2]
+    assert all(np.array_equal(rows, again[name]) for name, rows in alone.items())
+    assert [path.name for path in (tmp_path / "interrupted").iterdir()] == ["linear:3.npz"]
 
 
 def test_every_group_of_jobs_has_a_file_of_lessons_of_its_own(tmp_path: Path) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import active_children
-from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from trimtab.benchmark.suite import Scenario, Suite
-from trimtab.core.processes import started_pool
+from trimtab.core.processes import Processes
 
 __all__ = ["Progress", "Unit", "Work", "Workers", "play_units", "units_of"]
 
@@ -73,22 +71,14 @@ class Workers:
     """
 
     def __init__(self, processes: int = 1) -> None:
-        self._processes = processes
-        self._pool: ProcessPoolExecutor | None = None
-        self._children: list[BaseProcess] = []
+        self._processes = Processes(max(processes, 1))
+        self._compiled = False
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._pool is None:
-            return
-        if kind is not None:
-            # After an error (or Ctrl-C) nobody waits for what is still being played.
-            # Not cancelled: on Python 3.11 a pool that loses its processes trips over cancelled futures.
-            for child in self._children:
-                child.terminate()
-        self._pool.shutdown(wait=True)
+    def __exit__(self, kind: type[BaseException] | None, *said: object) -> None:
+        self._processes.__exit__(kind, *said)
 
     def play(self, units: Sequence[Work], progress: Progress | None = None) -> list[list[list[Any]]]:
         """Play every unit; entry i of the answer holds the episodes of unit i, by policy and seed."""
@@ -105,7 +95,7 @@ class Workers:
 
     def _finished(self, units: Sequence[Work]) -> Iterator[tuple[int, list[list[Any]]]]:
         """Places of units and their episodes, in the order in which they are done."""
-        if self._processes <= 1 or len(units) <= 1:
+        if self._processes.count == 1 or len(units) <= 1:
             yield from ((place, unit.play()) for place, unit in enumerate(units))
             return
         pool = self._ready_pool(units)
@@ -119,16 +109,11 @@ class Workers:
         """The first policy compiles the engine that all share; the others then compile side by side."""
         wing = units[0].suite.wing
         missing = wing.uncompiled([policy for unit in units for policy in unit.policies])
-        if self._pool is None:
+        if not self._compiled:
             wing.compile(missing[:1])
-            others = active_children()
-            self._pool = started_pool(self._processes)
-            self._children = [child for child in active_children() if child not in others]
-            missing = missing[1:]
-        # Not `map`, which cancels what it has not yet had when Ctrl-C comes (see __exit__).
-        for compiled in [self._pool.submit(wing.compile, [policy]) for policy in missing]:
-            compiled.result()
-        return self._pool
+            self._compiled, missing = True, missing[1:]
+        self._processes(wing.compile, [[policy] for policy in missing])
+        return self._processes.pool
 
 
 def play_units(

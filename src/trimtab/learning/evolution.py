@@ -8,19 +8,15 @@ takes milliseconds and the reward of one decision drowns in the luck of those th
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.bundle import load_tensors, save_tensors
 from trimtab.core.errors import TrimtabError
-from trimtab.core.processes import started_pool
 from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
 from trimtab.core.settings import Field, Settings
@@ -39,7 +35,6 @@ __all__ = [
     "EvolutionSettings",
     "EvolutionState",
     "EvolutionTask",
-    "Playing",
     "evolved",
     "first_state",
     "seeds_of_iteration",
@@ -118,28 +113,6 @@ class EvolutionTask(Protocol):
     def decisions(self) -> int:
         """Decisions made so far in trials and scores."""
         ...
-
-
-Task = TypeVar("Task")
-Played = TypeVar("Played")
-
-
-class Playing:
-    """Plays workloads in so many processes, which are started when first needed; 0: one for each core.
-
-    >>> Playing(1)(len, ["one", "three"])
-    [3, 5]
-    """
-
-    def __init__(self, workers: int) -> None:
-        self._workers = workers or os.cpu_count() or 1
-
-    def __call__(self, play: Callable[[Task], Played], tasks: Sequence[Task]) -> list[Played]:
-        return list(map(play, tasks) if self._pool is None else self._pool.map(play, tasks))
-
-    @cached_property
-    def _pool(self) -> ProcessPoolExecutor | None:
-        return None if self._workers == 1 else started_pool(self._workers)
 
 
 def seeds_of_iteration(settings: EvolutionSettings, iteration: int, count: int) -> list[int]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError
+from trimtab.core.processes import Processes
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.dag_scheduling.cluster import Cluster
 from trimtab.dag_scheduling.decima.compact import BOTH, Manner, compact_policy, first_numbers, rule_of, widths
@@ -19,7 +20,7 @@ from trimtab.dag_scheduling.heuristics import Rule
 from trimtab.dag_scheduling.policies import make_policy
 from trimtab.dag_scheduling.simulator.simulator import simulate
 from trimtab.dag_scheduling.workload.presets import WorkloadSettings, draw_workload, find_source
-from trimtab.learning.evolution import VALIDATION_SEEDS, EvolutionSettings, Playing, seeds_of_iteration
+from trimtab.learning.evolution import VALIDATION_SEEDS, EvolutionSettings, seeds_of_iteration
 
 __all__ = ["PRESETS", "CompactCourse", "CompactSettings", "CompactTask", "check_settings"]
 
@@ -82,7 +83,7 @@ class CompactTask:
         self.start = first_numbers(settings.begin, settings.training.seed)
         if start is not None:
             self.start = _numbers_to_start_from(start, settings.begin)
-        self._playing = Playing(settings.workers)
+        self._playing = Processes(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
         seeds = [

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError
+from trimtab.core.processes import Processes
 from trimtab.core.randomness import split, uniform
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.gpu_scheduling.cluster import GpuType
@@ -21,7 +22,7 @@ from trimtab.gpu_scheduling.policies import make_policy
 from trimtab.gpu_scheduling.simulator.simulator import Simulator
 from trimtab.gpu_scheduling.workload.clusters import capacity_gpus, find_cluster, usual_load
 from trimtab.gpu_scheduling.workload.presets import WorkloadSettings, draw_workload, past_jobs
-from trimtab.learning.evolution import VALIDATION_SEEDS, EvolutionSettings, Playing, seeds_of_iteration
+from trimtab.learning.evolution import VALIDATION_SEEDS, EvolutionSettings, seeds_of_iteration
 
 __all__ = [
     "PRESETS",
@@ -116,7 +117,7 @@ class DasTask:
             if bool(start.manifest["settings"]["preemptive"]) != settings.preemptive:
                 raise SettingsError(f"{start.name}: preemptive is not {settings.preemptive}; set it as there")
             self.start = start.tensors["numbers"]
-        self._playing = Playing(settings.workers)
+        self._playing = Processes(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
         seeds = seeds_of_iteration(self.settings.training, iteration, self.settings.sequences)

@@ -10,9 +10,10 @@ import numpy as np
 
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import SettingsError
+from trimtab.core.processes import Processes
 from trimtab.core.randomness import split
 from trimtab.core.settings import Field, Presets, Settings
-from trimtab.learning.evolution import EvolutionSettings, Playing
+from trimtab.learning.evolution import EvolutionSettings
 from trimtab.rates.parts import Part
 from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.policies import make_policy
@@ -134,7 +135,7 @@ class CompactTask:
         self.decisions = 0
         self.widths = widths()
         self.start = first_numbers() if start is None else compact_policy(start).numbers
-        self._playing = Playing(settings.workers)
+        self._playing = Processes(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
         """Weighted mean of the logarithm of each job's cost, by candidate."""

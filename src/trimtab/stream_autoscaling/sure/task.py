@@ -145,6 +145,9 @@ class SureSettings(Settings):
     lanes: int = Field(default=2, ge=1, le=8, description="Groups of environments stepped in turns.")
     rollouts: int = Field(default=8, ge=1, le=1024, description="Environments that share trace and luck.")
     threads: int = Field(default=1, ge=1, le=256, description="Threads that step the environments.")
+    workers: int = Field(
+        default=0, ge=0, le=1024, description="Processes that collect lessons; 0: one for each core."
+    )
     sequences: int = Field(
         default=0, ge=0, le=TRAINING_SEEDS, description="Practise only so many episodes; 0: ever new ones."
     )

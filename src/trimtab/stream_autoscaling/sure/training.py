@@ -6,14 +6,15 @@ from pathlib import Path
 
 from trimtab.core.bundle import Bundle, save_bundle
 from trimtab.core.errors import SettingsError
-from trimtab.core.randomness import split
 from trimtab.core.run_folder import Clock, RunFolder
-from trimtab.learning.lessons import Lessons, collected_with, refuse_other_lessons
+from trimtab.learning.agent import Parameters
+from trimtab.learning.lessons import Lessons, refuse_other_lessons
 from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
 from trimtab.stream_autoscaling.sure.design import design_from
-from trimtab.stream_autoscaling.sure.lessons import Actor, collect_lessons, lesson_files
+from trimtab.stream_autoscaling.sure.collecting import collect_files, told_of
+from trimtab.stream_autoscaling.sure.lessons import lesson_files
 from trimtab.stream_autoscaling.sure.policy import make_bundle
 from trimtab.stream_autoscaling.sure.task import SureSettings, SureTask
 
@@ -21,14 +22,6 @@ __all__ = ["ASKED_FOR", "SCORE", "bundle_of_run", "save_bundle_of_run", "train_s
 
 ASKED_FOR = "sure.toml"
 """The whole settings of a run; `settings.toml` beside it holds those of the algorithm alone."""
-_TOLD_BY_LESSONS = {
-    "jobs", "job_variants", "trace", "deployment", "look_ahead_h", "weighed_share", "lessons", "span_h",
-    "start_spread", "sequences", "training.seed", "network.actions", "network.history",
-    "network.band_targets", "network.base_target", "network.base_limit", "network.base_saving",
-    "network.base_memory_s", "network.base_recent_s", "network.base_window_s", "network.base_catch_up_s",
-    "network.base_patience_s",
-}  # fmt: skip
-"""Fields of `SureSettings` with which other lessons would have been collected; encoders may differ."""
 SCORE = "validation reward that the teacher has more"
 """What a bundle's manifest calls the score of its run."""
 
@@ -54,13 +47,13 @@ def train_sure(
             # Whoever has learned so far acts while more is collected, and so meets what it will meet.
             name_of_round = f"round-{number}"
             so_far = Path(f"{folder}-before-{name_of_round}")
-            actor = None
+            acting = None
             if given is None and not _has_lessons(task, own / name_of_round):
                 begun = so_far.exists()
                 train(task, settings.training, so_far, progress, clock=clock, resume=begun, texts=texts)
-                actor = task.actor(best_of_run(RunFolder.open(so_far, clock=clock)).parameters)
+                acting = best_of_run(RunFolder.open(so_far, clock=clock)).parameters
             part = (given or own) / name_of_round
-            more = _lessons(task, part, number, given=given is not None, actor=actor)
+            more = _lessons(task, part, number, given=given is not None, acting=acting)
             task.lessons = [Lessons.joined(both) for both in zip(task.lessons, more, strict=True)]
     train(task, settings.training, folder, progress, clock=clock, resume=resume, texts=texts)
     return save_bundle_of_run(RunFolder.open(folder, clock=clock), name)
@@ -71,18 +64,17 @@ def _has_lessons(task: SureTask, folder: Path) -> bool:
 
 
 def _lessons(
-    task: SureTask, folder: Path, number: int, *, given: bool, actor: Actor | None = None
+    task: SureTask, folder: Path, number: int, *, given: bool, acting: Parameters | None = None
 ) -> list[Lessons]:
     """Lessons of all jobs, by size: those of an earlier run must be there, its own are collected."""
+    files = lesson_files(task.jobs, folder)
+    missing = [path for _, path in files if not path.exists()]
+    if missing and given:
+        raise SettingsError(f"{missing[0]}: no lessons of these jobs; leave lessons_from out to collect them")
+    if missing:
+        collect_files(task.settings, files, number, acting)
     found: list[Lessons] = []
-    for jobs, path in lesson_files(task.jobs, folder):
-        if not path.exists() and given:
-            raise SettingsError(f"{path}: no lessons of these jobs; leave lessons_from out to collect them")
-        if not path.exists():
-            settings, seed = task.settings, split(task.settings.training.seed, path.stem, number)
-            course, count = task.course(jobs), settings.lessons
-            lessons = collect_lessons(course, task.design, count, seed=seed, actor=actor)
-            Lessons(lessons.observations, told=collected_with(settings, _TOLD_BY_LESSONS)).save(path)
+    for _, path in files:
         lessons = Lessons.load(path)
         intervals = lessons.observations["window"].shape[1]
         if intervals != task.design.history:
@@ -91,7 +83,7 @@ def _lessons(
                 f"{task.design.history}; set network.history, or collect other lessons"
             )
         if not given:
-            refuse_other_lessons(path, lessons.told, collected_with(task.settings, _TOLD_BY_LESSONS))
+            refuse_other_lessons(path, lessons.told, told_of(task.settings))
         found.append(lessons)
     return found
 

@@ -1,0 +1,115 @@
+"""`make train-stream-policies`: the policies that `stream_learning` and `stream_ablations` compare.
+
+All learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
+`runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals differ
+in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two small ones.
+Of a training the last network is kept, so that no days of validation choose for anybody. What is there already is left
+alone.
+
+    make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.results import ROOT
+from benchmarks.stream_ablations import JOBS, RANDOM, UNINFORMED, WHOLE
+from benchmarks.stream_learning import OURS, RIVALS, SAMPLER
+from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
+from trimtab.core.errors import TrimtabError
+from trimtab.core.processes import Processes
+
+LESSONS = ROOT / "runs" / "sure-lessons"
+
+
+@dataclass(frozen=True)
+class Training:
+    """One policy, and what it changes in the preset."""
+
+    name: str
+    seed: int
+    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}-{self.seed}"
+
+
+def variants() -> dict[str, dict[str, Any]]:
+    """What is trained, and what it changes in the preset `sure`.
+
+    >>> variants()["sure-sampler"]
+    {'network.history_encoder': 'sampler'}
+    """
+    encoders = {OURS: "gru", SAMPLER: "sampler", **{name: name for name in RIVALS}}
+    found: dict[str, dict[str, Any]] = {
+        name: {"network.history_encoder": encoder} for name, encoder in encoders.items()
+    }
+    parts: dict[str, dict[str, Any]] = {
+        WHOLE: {},
+        RANDOM: {"network.history_encoder": "random"},
+        "small-full": {"network.history_encoder": "full"},
+        "small-gru": {"network.history_encoder": "gru"},
+        UNINFORMED: {"network.information_weight": 0.0},
+        "small-k1-2": {"network.snapshots": 2},
+        "small-k1-10": {"network.snapshots": 10},
+        "small-k2-1": {"network.neighbours": 1},
+        "small-k2-4": {"network.neighbours": 4},
+    }
+    small = {"network.history_encoder": "sampler", "jobs": list(JOBS)}
+    return found | {name: small | changes for name, changes in parts.items()}
+
+
+def train_one(training: Training, *, lessons: Path, bundles: Path) -> None:
+    """Train, and say how long it took."""
+    from trimtab.stream_autoscaling.sure.task import load_preset
+    from trimtab.stream_autoscaling.sure.training import train_sure
+
+    usual = load_preset("sure")
+    last = {"training.validate_every": usual.training.iterations, "validation": 1}
+    told = {"training.seed": training.seed, "lessons_from": str(lessons)}
+    settings = load_preset("sure", {**last, **told, **training.changes})
+    started = time.perf_counter()
+    with TemporaryDirectory() as folder:
+        made = train_sure(
+            settings, Path(folder) / "run", name=training.label, clock=lambda: datetime.now(UTC)
+        )
+        shutil.copytree(made, bundles / training.label)
+    print(f"{training.label}: {time.perf_counter() - started:.0f} s", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    known = variants()
+    parser = argparse.ArgumentParser(description="Train the policies of the benchmarks of autoscalers.")
+    parser.add_argument("--names", nargs="+", choices=list(known), default=list(known))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(TRAINING_SEEDS)))
+    parser.add_argument("--lessons", type=Path, default=LESSONS, help="folder of lessons")
+    parser.add_argument("--bundles", type=Path, default=BUNDLES, help="folder of the trained policies")
+    parser.add_argument("--at-once", type=int, default=1, help="how many are trained side by side")
+    asked = parser.parse_args(arguments)
+    if not asked.lessons.is_dir():
+        sys.exit(f"error: {asked.lessons}: no lessons; `make train-sure` collects them, or give --lessons")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU is shared
+    trainings = [Training(name, seed, known[name]) for seed in asked.seeds for name in asked.names]
+    missing = [one for one in trainings if not (asked.bundles / one.label).is_dir()]
+    try:
+        with Processes(asked.at_once) as share:
+            share(partial(train_one, lessons=asked.lessons, bundles=asked.bundles), missing)
+    except TrimtabError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

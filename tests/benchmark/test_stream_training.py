@@ -1,0 +1,58 @@
+"""The policies of the benchmarks of autoscalers: what each is trained with, and what is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import stream_training
+from benchmarks.stream_ablations import VARIANTS
+from benchmarks.stream_learning import LEARNED
+from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
+from benchmarks.stream_training import main, variants
+from trimtab.core.bundle import load_bundle
+from trimtab.stream_autoscaling.sure.design import Design, design_from
+from trimtab.stream_autoscaling.sure.task import SureSettings, load_preset
+
+
+def test_it_trains_whom_the_benchmarks_play() -> None:
+    assert set(LEARNED) | set(VARIANTS) | {"small-sure", "small-random"} == set(variants())
+
+
+@pytest.mark.parametrize("name", list(variants()))
+def test_the_shipped_ones_have_the_network_that_is_trained_here(name: str) -> None:
+    network = load_preset("sure", variants()[name]).network
+    for seed in range(TRAINING_SEEDS):
+        settings = load_bundle(BUNDLES / f"{name}-{seed}").manifest["settings"]
+        assert design_from(settings["design"]) == Design(**network.model_dump())
+
+
+def test_what_is_there_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[tuple[str, SureSettings]] = []
+
+    def train(settings: SureSettings, folder: Path, *, name: str, clock: object) -> Path:
+        trained.append((name, settings))
+        made = folder.with_name("bundle")
+        made.mkdir()
+        return made
+
+    monkeypatch.setattr("trimtab.stream_autoscaling.sure.training.train_sure", train)
+    lessons, bundles = tmp_path / "lessons", tmp_path / "bundles"
+    lessons.mkdir()
+    (bundles / "dream-0").mkdir(parents=True)
+    words = ["--lessons", str(lessons), "--bundles", str(bundles), "--names", "dream", "small-k1-2"]
+    main([*words, "--seeds", "0", "1"])
+    assert [name for name, _ in trained] == ["small-k1-2-0", "dream-1", "small-k1-2-1"]
+    dream, small = trained[1][1], trained[2][1]
+    assert dream.network.history_encoder == "dream" and dream.training.seed == 1 and len(dream.jobs) == 6
+    assert small.network.snapshots == 2 and small.jobs == ("small-1", "small-2")
+    assert {one.lessons_from for _, one in trained} == {str(lessons)}
+    main([*words, "--seeds", "0", "1"])
+    assert len(trained) == 3
+
+
+def test_without_lessons_it_says_how_to_come_by_them(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"none: no lessons; `make train-sure` collects them"):
+        main(["--lessons", str(tmp_path / "none")])
+    assert stream_training.LESSONS.name == "sure-lessons"
