@@ -1,10 +1,10 @@
 """`make train-stream-policies`: the policies that `stream_learning` and `stream_ablations` compare.
 
 All learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
-`runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals differ
-in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two small ones.
-Of a training the last network is kept, so that no days of validation choose for anybody. What is there already is left
-alone.
+`runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals
+differ in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two
+small ones. Of a training the last network is kept, so that no days of validation choose for anybody. What is
+there already is left alone.
 
     make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
 """

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from benchmarks import stream_training
 from benchmarks.stream_ablations import VARIANTS
 from benchmarks.stream_learning import LEARNED
 from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
 from benchmarks.stream_training import main, variants
+
 from trimtab.core.bundle import load_bundle
 from trimtab.stream_autoscaling.sure.design import Design, design_from
 from trimtab.stream_autoscaling.sure.task import SureSettings, load_preset

@@ -158,7 +158,9 @@ def test_lessons_are_the_same_however_many_collect_them_and_what_was_collected_i
         look_ahead_h=1.0,
         weighed_share=0.5,
         deployment=Deployment(interval_s=600, history=6, substep_ms=30_000),
-        network=NetworkSettings(history=6, snapshots=3, base_memory_s=1800, base_recent_s=1800, base_window_s=1200),
+        network=NetworkSettings(
+            history=6, snapshots=3, base_memory_s=1800, base_recent_s=1800, base_window_s=1200
+        ),
         training=TrainingSettings(algorithm="weighing", baseline="foreseen"),
     )
 

@@ -8,7 +8,7 @@ takes milliseconds and the reward of one decision drowns in the luck of those th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 

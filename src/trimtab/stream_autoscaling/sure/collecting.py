@@ -1,8 +1,8 @@
 """Collect the lessons of a training run on all cores.
 
 Lessons of one size of jobs are collected in parts of some hundred, each with luck of its own. Processes share
-them; what is collected does not depend on how many there are, and when a run is interrupted each loses the part
-that it was at.
+them; what is collected does not depend on how many there are, and when a run is interrupted each loses the
+part that it was at.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ def _collect(part: _Part) -> None:
     if parent_process() is not None:
         # All processes beside the run's own: a GPU is its, and would gain little here.
         jax.config.update("jax_platforms", "cpu")
-    task = _task(part.settings)
+    task = _task(part.settings.model_dump_json())
     actor = None if part.acting is None else task.actor(part.acting)
     lessons = collect_lessons(task.course(part.jobs), task.design, part.count, seed=part.seed, actor=actor)
     Lessons(lessons.observations, told=told).save(part.path)
 
 
 @lru_cache(maxsize=1)
-def _task(settings: SureSettings) -> SureTask:
+def _task(settings: str) -> SureTask:
     """One for all parts of a process: its network is compiled once."""
-    return SureTask(settings)
+    return SureTask(SureSettings.model_validate_json(settings))

@@ -12,8 +12,8 @@ from trimtab.learning.lessons import Lessons, refuse_other_lessons
 from trimtab.learning.run_files import whole_settings
 from trimtab.learning.runs import best_of_run
 from trimtab.learning.training import Progress, train
-from trimtab.stream_autoscaling.sure.design import design_from
 from trimtab.stream_autoscaling.sure.collecting import collect_files, told_of
+from trimtab.stream_autoscaling.sure.design import design_from
 from trimtab.stream_autoscaling.sure.lessons import lesson_files
 from trimtab.stream_autoscaling.sure.policy import make_bundle
 from trimtab.stream_autoscaling.sure.task import SureSettings, SureTask
