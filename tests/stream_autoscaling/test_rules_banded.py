@@ -60,6 +60,26 @@ def test_what_waits_is_caught_up_with() -> None:
     assert decided(snapshot, limit=0.88, catch_up_s=600.0) == [1, 4]
 
 
+def test_a_vertex_that_waits_for_idle_ones_is_full_before_it_is_busy_all_the_time() -> None:
+    """1.5 of 4 subtasks busy and one more blocked, as one that sends in bursts: as if 2.5 were busy."""
+    steady = {"records_in": [150.0] * 3, "records_out": [150.0, 150.0, 0.0], "busy": [0.1, 0.375, 0.1]}
+    bursts = {**steady, "parallelism": [1, 4, 1], "backpressured": [0.0, 0.25, 0.0]}
+    snapshot = snapshot_of(chain_graph(3), **bursts, idle=[0.9, 0.375, 0.9])
+    wanted = {"target": 0.5, "saving": 0.3}
+    assert decided(snapshot, limit=0.62, **wanted) == [1, 4, 1]
+    assert decided(snapshot, limit=0.62, blocked=1.0, **wanted) == [1, 5, 1]
+    assert decided(snapshot, limit=0.63, blocked=1.0, **wanted) == [1, 4, 1]
+    assert decided(snapshot, limit=0.63, blocked=2.0, **wanted) == [1, 7, 1]
+    # Whoever is next has no time for more: that one is too small.
+    small = snapshot_of(chain_graph(3), **bursts, idle=[0.9, 0.375, 0.05])
+    assert decided(small, limit=0.62, blocked=1.0, **wanted) == [1, 4, 1]
+    # Nobody knows how idle it is.
+    dark = snapshot.samples.complete.copy()
+    dark[:, :, 2] = False
+    unknown = snapshot._replace(samples=snapshot.samples._replace(complete=dark))
+    assert decided(unknown, limit=0.62, blocked=1.0, **wanted) == [1, 4, 1]
+
+
 def test_its_measures_are_those_of_ds2() -> None:
     """True rates and ratios as the shared measures have them, from samples with holes, after restarts too."""
     random = np.random.default_rng(3)

@@ -33,7 +33,7 @@ _TOLD_BY_LESSONS = {
     "start_spread", "sequences", "training.seed", "network.actions", "network.history",
     "network.band_targets", "network.base_target", "network.base_limit", "network.base_saving",
     "network.base_memory_s", "network.base_recent_s", "network.base_window_s", "network.base_catch_up_s",
-    "network.base_patience_s",
+    "network.base_patience_s", "network.base_blocked",
 }  # fmt: skip
 """Fields of `SureSettings` with which other lessons would have been collected; encoders may differ."""
 
