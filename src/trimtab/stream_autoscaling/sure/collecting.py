@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import parent_process
 from pathlib import Path
-
-import jax
-import numpy as np
 
 from trimtab.core.processes import Processes
 from trimtab.core.randomness import split
 from trimtab.learning.agent import Parameters
+from trimtab.learning.jax_tools import leave_the_gpu_to_the_run
 from trimtab.learning.lessons import Lessons, collected_with, refuse_other_lessons
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.sure.lessons import collect_lessons
@@ -53,7 +50,7 @@ def collect_files(
 
     `files` are jobs of one size each, the smallest first, and where their lessons belong.
     """
-    told, numbers = told_of(settings), jax.tree.map(np.asarray, acting)
+    told = told_of(settings)
     missing = [(tuple(jobs), path) for jobs, path in files if not path.exists()]
     starts = range(0, settings.lessons, PART)
     parts = {
@@ -64,7 +61,7 @@ def collect_files(
                 path.with_suffix(".parts") / f"{at:03}.npz",
                 min(PART, settings.lessons - start),
                 split(settings.training.seed, path.stem, number, at),
-                numbers,
+                acting,
             )
             for at, start in enumerate(starts)
         ]
@@ -97,9 +94,7 @@ def _collect(part: _Part) -> None:
     if part.path.exists():
         refuse_other_lessons(part.path, Lessons.load(part.path).told, told)
         return
-    if parent_process() is not None:
-        # All processes beside the run's own: a GPU is its, and would gain little here.
-        jax.config.update("jax_platforms", "cpu")
+    leave_the_gpu_to_the_run()
     task = _task(part.settings.model_dump_json())
     actor = None if part.acting is None else task.actor(part.acting)
     lessons = collect_lessons(task.course(part.jobs), task.design, part.count, seed=part.seed, actor=actor)
