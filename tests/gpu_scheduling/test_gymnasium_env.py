@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import FlattenObservation
 from hypothesis import given
 from tests.gpu_scheduling.random_instances import Instance, instances, seeds
-from tests.gymnasium_episodes import assert_same, masked_samples, play
+from tests.gymnasium_episodes import assert_equal_seeds_are_equal_episodes, masked_samples, play
 
 from trimtab.core.errors import ActionError, SettingsError, TrimtabError, WorkloadError
 from trimtab.core.settings import load_settings
@@ -184,12 +184,7 @@ def test_the_optimum_of_tiny_workloads_can_be_reached(name: str) -> None:
 
 
 def test_equal_seeds_are_equal_episodes_bit_for_bit() -> None:
-    env, other = make(), make()
-    drawn = play(env, masked_samples(env, 4))  # no seed is given
-    play(other, masked_samples(other, 9), seed=7)  # and what was before leaves nothing behind
-    again = play(other, masked_samples(other, 4), seed=drawn.seed)
-    assert_same(drawn, again)
-    assert play(env, masked_samples(env, 4)).seed != drawn.seed
+    assert_equal_seeds_are_equal_episodes(make(), make())
 
 
 def test_time_alone_is_a_reason_to_ask_with_a_heartbeat_only() -> None:

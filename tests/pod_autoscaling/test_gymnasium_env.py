@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from tests.gymnasium_episodes import assert_same, masked_samples, play
+from tests.gymnasium_episodes import assert_equal_seeds_are_equal_episodes, masked_samples, play
 
 from trimtab.core.errors import ActionError, SettingsError, TrimtabError, WorkloadError
 from trimtab.core.settings import load_settings
@@ -92,12 +92,7 @@ def test_an_answer_that_stands_for_a_rule_is_that_rule(kind: str, answer: Any, r
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_seeds_are_equal_episodes_bit_for_bit(kind: str) -> None:
-    env, other = make(PRICED, actions=kind), make(PRICED, actions=kind)
-    drawn = play(env, masked_samples(env, 4))  # no seed is given
-    play(other, masked_samples(other, 9), seed=7)  # and what was before leaves nothing behind
-    again = play(other, masked_samples(other, 4), seed=drawn.seed)
-    assert_same(drawn, again)
-    assert play(env, masked_samples(env, 4)).seed != drawn.seed
+    assert_equal_seeds_are_equal_episodes(make(PRICED, actions=kind), make(PRICED, actions=kind))
 
 
 def test_services_that_begin_and_change_as_they_are_drawn() -> None:

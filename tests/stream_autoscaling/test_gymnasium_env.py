@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
-from tests.gymnasium_episodes import assert_same, masked_samples, play
+from tests.gymnasium_episodes import assert_equal_seeds_are_equal_episodes, masked_samples, play
 
 from trimtab.core.errors import ActionError, SettingsError, TrimtabError, WorkloadError
 from trimtab.core.settings import load_settings
@@ -118,12 +118,7 @@ def test_an_answer_of_one_doubles_and_of_minus_one_goes_to_the_least() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_seeds_are_equal_episodes_bit_for_bit(kind: str) -> None:
-    env, other = make(actions=kind), make(actions=kind)
-    drawn = play(env, masked_samples(env, 4))  # no seed is given
-    play(other, masked_samples(other, 9), seed=7)  # and what was before leaves nothing behind
-    again = play(other, masked_samples(other, 4), seed=drawn.seed)
-    assert_same(drawn, again)
-    assert play(env, masked_samples(env, 4)).seed != drawn.seed
+    assert_equal_seeds_are_equal_episodes(make(actions=kind), make(actions=kind))
 
 
 def test_what_the_mask_allows_is_done_and_nothing_else() -> None:

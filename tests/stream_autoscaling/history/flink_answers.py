@@ -1,7 +1,9 @@
 """Answers as Flink's REST interface gives them, made from rates and work per record."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 START_MS = 1_700_000_000_000
@@ -126,3 +128,10 @@ def rescale(*standing_ms: int, cause: str = "UPDATE_REQUIREMENT", end: str = "CO
     states = [{"state": "Executing", "durationInMillis": 60_000}]
     states += [{"state": n, "durationInMillis": ms} for n, ms in zip(names, standing_ms, strict=False)]
     return {"schedulerStates": states, "terminalState": end, "triggerCause": cause}
+
+
+def saved(folder: Path, answers: Iterable[Any]) -> str:
+    """A folder with a file for each answer."""
+    for number, answer in enumerate(answers):
+        (folder / f"answer-{number:03}.json").write_text(json.dumps(answer))
+    return str(folder)
