@@ -100,8 +100,7 @@ def random_deployment(rng: np.random.Generator, **fixed: object) -> Deployment:
 def random_instance(number: int, *, intervals: int = 7, plain: bool = False, **fixed: object) -> Instance:
     rng = np.random.default_rng(number)
     job = random_job(rng, plain=plain)
-    births = "of_records" if number % 2 else "at_release"
-    deployment = random_deployment(rng, **({"window_births": births} | fixed))
+    deployment = random_deployment(rng, **fixed)
     trace = random_trace(rng, length_s=intervals * deployment.interval_s)
     count = len(job.vertices)
     limits = [min(vertex.most_parallelism, vertex.key_groups or 99) for vertex in job.vertices]

@@ -115,16 +115,7 @@ def test_inputs_of_a_join_are_taken_in_proportion_to_what_waits():
     np.testing.assert_allclose(amounts, [120 * 75, 120 * 25], rtol=0.01)
 
 
-@pytest.mark.parametrize(
-    ("births", "latency_s"),
-    [
-        # A result is born when it is sent: 100 ms in the buffer and 0.1 ms of service are all it takes.
-        ("at_release", 0.1001),
-        # Waiting for its end is no latency: two buffers of 100 ms and 0.1 + 1 + 0.1 ms of service are all.
-        ("of_records", 0.2012),
-    ],
-)
-def test_a_window_sends_its_results_at_its_end(births: str, latency_s: float):
+def test_a_window_sends_its_results_at_its_end():
     vertices = (
         Vertex(name="read", service_ms=0.1),
         Vertex(name="count", service_ms=1, window_s=60, state_mb=60),
@@ -132,20 +123,21 @@ def test_a_window_sends_its_results_at_its_end(births: str, latency_s: float):
     )
     job = Job("window", vertices, (Edge(0, 1), Edge(1, 2, 0.01)))
     trace = trace_of(100, 100, 100, 100, start_s=30.0)
-    simulator = one_of(job, trace, [1, 1, 1], window_births=births)
+    simulator = one_of(job, trace, [1, 1, 1])
     hold(simulator, 4)
     episode = simulator.episodes("x")[0]
     # The reset is half a window in: 30 s x 100/s x 0.01 = 30 results leave first, then 60 each.
     np.testing.assert_allclose(episode.left * 60, [30, 60, 60, 60])
-    np.testing.assert_allclose(episode.latency_s, latency_s)
+    # Waiting for its end is no latency: two buffers of 100 ms and 0.1 + 1 + 0.1 ms of service are all.
+    np.testing.assert_allclose(episode.latency_s, 0.2012)
     assert simulator.snapshot().samples.state_mb[0, -1, 1] == pytest.approx(30)
 
 
-def test_what_waits_before_a_window_is_latency_where_results_are_as_old_as_their_records():
+def test_what_waits_before_a_window_is_latency():
     """100/s come, 50/s are counted: at t seconds those of t / 2 are, on average 105 s old from 180 to 240."""
     vertices = (Vertex(name="count", service_ms=20, window_s=60), Vertex(name="write", service_ms=0.1))
     job, trace = Job("late", vertices, (Edge(0, 1, 0.01),)), trace_of(*[100.0] * 5)
-    simulator = one_of(job, trace, [1, 1], window_births="of_records")
+    simulator = one_of(job, trace, [1, 1])
     hold(simulator, 5)
     assert simulator.episodes("x")[0].latency_s[-1] == pytest.approx(105, abs=1)
 

@@ -59,11 +59,6 @@ class Deployment(Settings):
         le=60_000,
         description="A record waits no longer for its buffer to be sent.",
     )
-    window_births: Literal["at_release", "of_records"] = Field(
-        default="at_release",
-        description="A result of a window is born when it is released; or is as old as its records were when "
-        "the window took them, so that what waits before a window shows in the latency.",
-    )
     segment_bytes: int = Field(default=32_768, ge=256, le=1 << 24, description="Size of a network buffer.")
     debloat_s: float = Field(
         default=0.0,

@@ -8,8 +8,8 @@ decision, so the rule can take over any job in mid-flight.
 
 Who sends in bursts, as windows do, waits for whoever comes next to take each of them in, however idle that is
 in between, and does nothing meanwhile: such a vertex is full well before it is busy all the time. `blocked`
-counts that time as work; by default it does not. The usual settings are the best of some 150 for the six
-frozen jobs together, on training days.
+counts that time as work. The usual settings are the best of some 150 for the six frozen jobs together, on
+training days.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 
 from trimtab.core.policy import Parameter
 from trimtab.stream_autoscaling.heuristics.measures import (
-    LEAST_BUSY,
     Window,
     as_parallelism,
+    blocked_by_bursts,
     intervals_in,
     latest,
     mean,
@@ -38,9 +38,7 @@ from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, S
 
 __all__ = ["Arrivals", "BandedDecider", "Measured", "Weighed", "banded", "busy_subtasks", "enough", "useful"]
 
-_MOST_ROOM, _MOST_CATCHING_UP, _MOST_BLOCKED = 4.0, 1.0, 2.0
-_IDLE = 0.1
-"""Share of the time that vertices are idle which could take in more, if it did not come all at once."""
+_MOST_ROOM, _MOST_CATCHING_UP = 4.0, 1.0
 
 
 def banded() -> Rule:
@@ -115,7 +113,7 @@ def banded() -> Rule:
             ),
             Parameter(
                 "blocked",
-                0.0,
+                1.0,
                 "times that the time counts as work in which a vertex waits for idle ones to take in a burst",
                 (0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
                 low=0.0,
@@ -186,7 +184,7 @@ class BandedDecider:
         recent = intervals_in(self._recent_s, interval_s)
         needed = busy_subtasks(came, seen, graph, recent)
         if self._blocked:
-            needed = needed * (1 + self._blocked * _blocked_by_bursts(seen, graph))
+            needed = needed * (1 + self._blocked * blocked_by_bursts(seen, graph))
         now = came.all_sources(0, recent)
         highest = came.highest(range(0, intervals_in(self._memory_s, interval_s), recent), recent)
         some = now > 0
@@ -255,18 +253,6 @@ def busy_subtasks(came: Arrivals, seen: Window, graph: Graph, recent: int) -> Fl
     """Subtasks that would be busy all the time at the rates of the last intervals, [E, V]; NaN: unknown."""
     rates = target_rates(came.by_source(recent), output_ratios(seen, graph))
     return np.where(rates == 0, 0.0, rates / true_rates(seen))
-
-
-def _blocked_by_bursts(seen: Window, graph: Graph) -> Floats:
-    """Time that a vertex waits for idle ones to take in what it sends, over the time that it works, [E, V].
-
-    Where one that it sends to is hardly idle, that one is too small, and no more of this vertex would help.
-    """
-    samples, counts = seen.samples, seen.counts
-    busy, blocked, idle = (mean(one, counts) for one in (samples.busy, samples.backpressured, samples.idle))
-    least_idle = np.where(graph.selectivity > 0, idle[:, None], np.inf).min(2)
-    bursts = (least_idle > _IDLE) & (busy > LEAST_BUSY)
-    return np.where(bursts, np.minimum(blocked / np.where(bursts, busy, 1.0), _MOST_BLOCKED), 0.0)
 
 
 def useful(parallelism: Integers, graph: Graph) -> Floats:

@@ -15,10 +15,13 @@ from trimtab.core.errors import SettingsError
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Samples, Snapshot
 
 __all__ = [
+    "IDLE",
     "LEAST_BUSY",
+    "MOST_BLOCKED",
     "Window",
     "arrivals",
     "as_parallelism",
+    "blocked_by_bursts",
     "intervals_in",
     "just_begun",
     "latest",
@@ -33,6 +36,9 @@ __all__ = [
 
 LEAST_BUSY = 1e-3
 """Flink reports busy time in whole milliseconds per second; less than one cannot be told from none."""
+IDLE, MOST_BLOCKED = 0.1, 2.0
+"""Share of the time that vertices are idle which could take in more, if it did not come all at once; and
+so many times as long as it works a vertex waits for them at most."""
 
 # Ratios of floats that are whole numbers on paper must not be rounded up: ceil(3.0000000000000004) is 4.
 _ROUNDING = 1e-9
@@ -143,6 +149,20 @@ def output_ratios(seen: Window, graph: Graph) -> Floats:
     known = (processed > 0) & (expected > 0)
     factor = np.where(known, sent / np.where(known, processed * expected, 1.0), 1.0)
     return graph.selectivity * factor[:, :, None]
+
+
+def blocked_by_bursts(seen: Window, graph: Graph) -> Floats:
+    """Time that a vertex waits for idle ones to take in what it sends, over the time that it works, [E, V].
+
+    Who sends in bursts, as windows do, waits for whoever comes next to take each of them in, however idle that
+    is in between. Where one that it sends to is hardly idle, that one is too small, and no more of this vertex
+    would help.
+    """
+    samples, counts = seen.samples, seen.counts
+    busy, blocked, idle = (mean(one, counts) for one in (samples.busy, samples.backpressured, samples.idle))
+    least_idle = np.where(graph.selectivity > 0, idle[:, None], np.inf).min(2)
+    bursts = (least_idle > IDLE) & (busy > LEAST_BUSY)
+    return np.where(bursts, np.minimum(blocked / np.where(bursts, busy, 1.0), MOST_BLOCKED), 0.0)
 
 
 def arrivals(seen: Window, graph: Graph) -> Floats:

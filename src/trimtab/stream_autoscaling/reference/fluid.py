@@ -186,7 +186,6 @@ def move(
     middle_s: float,
     debloat_s: float,
     timeout_s: float,
-    window_ages: bool,
 ) -> list[tuple[float, float]]:
     """Let records move; their capacities are set. Gives (amount, latency) of what reached sinks.
 
@@ -205,8 +204,7 @@ def move(
                 left.append((processed, middle_s - birth + operator.service_age_s))
         elif operator.holds_windows:
             operator.held += processed
-            if window_ages:
-                operator.held_age += processed * (middle_s - birth + operator.service_age_s)
+            operator.held_age += processed * (middle_s - birth + operator.service_age_s)
             age_s = operator.pending_age / operator.pending if operator.pending > 0 else 0.0
             operator.pending -= operator.released
             operator.pending_age = operator.pending * age_s

@@ -158,7 +158,6 @@ class ReferenceRun:
             middle_s=middle_s,
             debloat_s=settings.debloat_s,
             timeout_s=settings.buffer_timeout_ms / 1000,
-            window_ages=settings.window_births == "of_records",
         )
         for amount, latency_s in left:
             self.left += amount

@@ -184,8 +184,7 @@ def process(s: State, d: Record, vertex: int, up_s: float, middle_s: float) -> N
             leave(s, processed, middle_s - birth + v["service_age_s"])
     elif v["window_ms"] > 0:
         v["held"] += processed
-        if d["window_ages"]:
-            v["held_age"] += processed * (middle_s - birth + v["service_age_s"])
+        v["held_age"] += processed * (middle_s - birth + v["service_age_s"])
         release(s, d, v, middle_s, up_s)
     else:
         send(s, d, v, processed, birth - v["service_age_s"], up_s)
@@ -193,7 +192,7 @@ def process(s: State, d: Record, vertex: int, up_s: float, middle_s: float) -> N
 
 @inlined
 def release(s: State, d: Record, v: Record, middle_s: float, up_s: float) -> None:
-    """Send results that are due, as old as their records were when the window took them, where that counts.
+    """Send results that are due, as old as their records were when the window took them.
 
     Waiting for the end of a window is no latency.
     """

@@ -116,7 +116,7 @@ SETTINGS = record(
     floats="interval_s worker_start_s cores checkpoint_mb_per_s restart_s restart_spread restore_mb_per_s"
     " buffer_timeout_s segment_bytes debloat_s staleness_s metric_noise missing"
     " slo_s latency_weight rescale_cost violation_cost",
-    flags="poisson window_ages",
+    flags="poisson",
 )
 
 
@@ -198,7 +198,6 @@ def settings_of(deployment: Deployment) -> Record:
         "interval_s": deployment.interval_s,
         "buffer_timeout_s": deployment.buffer_timeout_ms / 1000,
         "poisson": deployment.arrivals == "poisson",
-        "window_ages": deployment.window_births == "of_records",
         "slo_s": goal.slo_s,
         "latency_weight": goal.latency_weight,
         "rescale_cost": goal.rescale_cost,

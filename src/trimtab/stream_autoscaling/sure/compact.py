@@ -25,6 +25,7 @@ from trimtab.stream_autoscaling.heuristics.banded import Arrivals, banded, busy_
 from trimtab.stream_autoscaling.heuristics.measures import (
     LEAST_BUSY,
     Window,
+    blocked_by_bursts,
     intervals_in,
     mean,
     window,
@@ -193,7 +194,7 @@ class CompactDecider:
         came = Arrivals(snapshot, HOUR_S)
         seen = window(snapshot, min(WINDOW_S, snapshot.interval_s * snapshot.samples.present.shape[1]))
         recent = intervals_in(RECENT_S, snapshot.interval_s)
-        needed = busy_subtasks(came, seen, graph, recent)
+        needed = busy_subtasks(came, seen, graph, recent) * (1 + blocked_by_bursts(seen, graph))
         rate = came.all_sources(0, recent)
         minutes_waiting = _over(came.waiting(), rate, 0.0) / 60.0
         facts = self._facts(snapshot, came, rate, minutes_waiting)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.compiling import Compiler
-from trimtab.stream_autoscaling.heuristics.measures import LEAST_BUSY
+from trimtab.stream_autoscaling.heuristics.measures import IDLE, LEAST_BUSY, MOST_BLOCKED
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers
 from trimtab.stream_autoscaling.simulator import state
 from trimtab.stream_autoscaling.simulator.state import NEVER, History, State
@@ -79,6 +79,8 @@ class Room(NamedTuple):
     rates: Floats  # [E, V]: records per second a vertex must process; NaN: nobody knows
     ratios: Floats  # [E, V]: what a vertex sends for what it should send
     speeds: Floats  # [E, V]: records per second of one subtask that is always busy
+    blocked: Floats  # [E, V]: time blocked, over the time that it is busy
+    idle: Floats  # [E, V]: share of the time; NaN: nobody knows
     variation: Floats  # [E, V]
     needed: Floats  # [E, V]: subtasks that would be busy all the time
     sized: Floats  # [E, V]: subtasks aimed at
@@ -175,8 +177,9 @@ def watch_vertex(
     end: int,
     since_s: float,
 ) -> None:
-    """How fast a vertex is, what it sends, and how much its busy time varies, since the last restart."""
+    """How fast a vertex is, what it sends, and how its time goes by, since the last restart."""
     processed, sent, useful, total, squares, number = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+    worked, blocked, idle = 0.0, 0.0, 0.0
     for place in range(spans.window):
         at = end - spans.window + place
         settled = (spans.window - place) * spans.interval_s <= since_s + _ROUNDING
@@ -187,7 +190,13 @@ def watch_vertex(
             useful += busy * h.parallelism[at, vertex]
             total += busy
             squares += busy * busy
+            worked += h.busy[at, vertex]
+            blocked += h.backpressured[at, vertex]
+            idle += h.idle[at, vertex]
             number += 1
+    room.idle[e, vertex] = idle / number if number > 0 else math.nan
+    some = number > 0 and worked / number > LEAST_BUSY
+    room.blocked[e, vertex] = min(blocked / worked, MOST_BLOCKED) if some else 0.0
     expected = 0.0
     for target in range(vertex + 1, count):
         expected += graph.selectivity[e, vertex, target]
@@ -211,7 +220,17 @@ def find_needed(graph: Graph, room: Room, e: int, count: int) -> None:
             if ratio != 0.0:
                 rate += room.rates[e, parent] * ratio
         room.rates[e, vertex] = rate
-        room.needed[e, vertex] = 0.0 if rate == 0.0 else rate / room.speeds[e, vertex]
+        busy = 0.0 if rate == 0.0 else rate / room.speeds[e, vertex]
+        room.needed[e, vertex] = busy * (1 + blocked_by_bursts(graph, room, e, vertex, count))
+
+
+@jit
+def blocked_by_bursts(graph: Graph, room: Room, e: int, vertex: int, count: int) -> float:
+    """Time that a vertex waits for idle ones, over the time that it works."""
+    for target in range(vertex + 1, count):
+        if graph.selectivity[e, vertex, target] > 0.0 and not room.idle[e, target] > IDLE:
+            return 0.0
+    return room.blocked[e, vertex]
 
 
 @jit

@@ -73,6 +73,8 @@ def _room_for(simulator: StreamSimulator) -> Room:
         rates=floats(),
         ratios=floats(),
         speeds=floats(),
+        blocked=floats(),
+        idle=floats(),
         variation=floats(),
         needed=floats(),
         sized=floats(),

@@ -59,7 +59,7 @@ class Design:
     base_window_s: float = 900.0
     base_catch_up_s: float = 300.0
     base_patience_s: float = 2700.0
-    base_blocked: float = 0.0
+    base_blocked: float = 1.0
     band_targets: tuple[float, ...] = (0.58, 0.72, 0.8)
     """Where neither the base rule nor one that aims at one of these would do anything, nothing is done."""
     straight_through: bool = True

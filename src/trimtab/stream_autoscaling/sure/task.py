@@ -88,7 +88,7 @@ class NetworkSettings(Settings):
         default=2700.0, ge=0, le=86_400, description="It does not scale down for so long after a restart."
     )
     base_blocked: float = Field(
-        default=0.0, ge=0, le=10, description="It counts time blocked by bursts as work, so many times."
+        default=1.0, ge=0, le=10, description="It counts time blocked by bursts as work, so many times."
     )
     band_targets: tuple[float, ...] = Field(
         default=(0.58, 0.72, 0.8),
