@@ -1,12 +1,14 @@
 """`make train-stream-policies`: the policies that `stream_learning` and `stream_ablations` compare.
 
-All learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
+Networks learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
 `runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals
 differ in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two
-small ones. Of a training the last network is kept, so that no days of validation choose for anybody. What is
-there already is left alone.
+small ones. They may go on from networks trained before, with settings of that. The compact autoscaler is
+found by evolution (the preset `sure-compact`) and needs no lessons. Of a training the last is kept, so that
+no days of validation choose for anybody. What is there already is left alone.
 
     make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
+    make train-stream-policies ARGS="--names dream --start-from runs/policies --bundles runs/more --set lessons_rounds=1"
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from typing import Any
 
 from benchmarks.results import ROOT
 from benchmarks.stream_ablations import JOBS, RANDOM, UNINFORMED, WHOLE
-from benchmarks.stream_learning import OURS, RIVALS, SAMPLER
+from benchmarks.stream_learning import COMPACT, OURS, RIVALS, SAMPLER
 from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
+from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.processes import Processes
 
@@ -48,15 +51,14 @@ class Training:
 
 
 def variants() -> dict[str, dict[str, Any]]:
-    """What is trained, and what it changes in the preset `sure`.
+    """What is trained, and what it changes in its preset, `sure-compact` or (all others) `sure`.
 
     >>> variants()["sure-sampler"]
     {'network.history_encoder': 'sampler'}
     """
     encoders = {OURS: "gru", SAMPLER: "sampler", **{name: name for name in RIVALS}}
-    found: dict[str, dict[str, Any]] = {
-        name: {"network.history_encoder": encoder} for name, encoder in encoders.items()
-    }
+    found: dict[str, dict[str, Any]] = {COMPACT: quick_search()}
+    found |= {name: {"network.history_encoder": encoder} for name, encoder in encoders.items()}
     parts: dict[str, dict[str, Any]] = {
         WHOLE: {},
         RANDOM: {"network.history_encoder": "random"},
@@ -72,22 +74,59 @@ def variants() -> dict[str, dict[str, Any]]:
     return found | {name: small | changes for name, changes in parts.items()}
 
 
-def train_one(training: Training, *, lessons: Path, bundles: Path) -> None:
-    """Train, and say how long it took."""
-    from trimtab.stream_autoscaling.sure.task import load_preset
+def quick_search() -> dict[str, Any]:
+    """A search of a quarter of an hour on two cores: a fifth of the preset's."""
+    from trimtab.stream_autoscaling.sure.compact_task import PRESETS
+
+    courses = [one.model_dump(mode="json") | {"stretches": 1} for one in PRESETS.load(COMPACT).courses]
+    return {"courses": courses, "training.iterations": 36}
+
+
+def train_one(
+    training: Training,
+    *,
+    lessons: Path,
+    bundles: Path,
+    start_from: Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> None:
+    """Train, and say how long it took; `changes` go on top."""
+    from trimtab.stream_autoscaling.sure.compact_task import PRESETS as COMPACT_PRESETS
+    from trimtab.stream_autoscaling.sure.compact_training import COMPACT as COMPACT_TRAINING
+    from trimtab.stream_autoscaling.sure.task import PRESETS
     from trimtab.stream_autoscaling.sure.training import train_sure
 
-    usual = load_preset("sure")
-    last = {"training.validate_every": usual.training.iterations, "validation": 1}
-    told = {"training.seed": training.seed, "lessons_from": str(lessons)}
-    settings = load_preset("sure", {**last, **told, **training.changes})
+    compact = training.name == COMPACT
+    presets, train = (COMPACT_PRESETS, COMPACT_TRAINING.train) if compact else (PRESETS, train_sure)
+    preset, asked = (COMPACT if compact else OURS), {**training.changes, **(changes or {})}
+    usual = presets.load(preset, asked)
+    last = {"training.validate_every": usual.training.iterations, "training.seed": training.seed}
+    mine = {} if compact else {"validation": 1, "lessons_from": str(lessons)}
+    settings = presets.load(preset, asked | last | mine)
+    start = None if start_from is None else load_bundle(start_from / training.label)
     started = time.perf_counter()
     with TemporaryDirectory() as folder:
-        made = train_sure(
-            settings, Path(folder) / "run", name=training.label, clock=lambda: datetime.now(UTC)
+        made = train(
+            settings,
+            Path(folder) / "run",
+            name=training.label,
+            clock=lambda: datetime.now(UTC),
+            start=start,
         )
         shutil.copytree(made, bundles / training.label)
     print(f"{training.label}: {time.perf_counter() - started:.0f} s", flush=True)
+
+
+def setting_of(word: str) -> tuple[str, str]:
+    """A setting given as NAME=VALUE.
+
+    >>> setting_of("training.iterations=60")
+    ('training.iterations', '60')
+    """
+    name, sign, value = word.partition("=")
+    if not (name and sign):
+        raise argparse.ArgumentTypeError(f"{word!r}: give NAME=VALUE")
+    return name, value
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -97,16 +136,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=list(range(TRAINING_SEEDS)))
     parser.add_argument("--lessons", type=Path, default=LESSONS, help="folder of lessons")
     parser.add_argument("--bundles", type=Path, default=BUNDLES, help="folder of the trained policies")
+    parser.add_argument("--start-from", type=Path, help="folder of policies of these names to go on from")
+    parser.add_argument(
+        "--set", nargs="+", type=setting_of, default=[], metavar="NAME=VALUE", help="settings of the preset"
+    )
     parser.add_argument("--at-once", type=int, default=1, help="how many are trained side by side")
     asked = parser.parse_args(arguments)
-    if not asked.lessons.is_dir():
-        sys.exit(f"error: {asked.lessons}: no lessons; `make train-sure` collects them, or give --lessons")
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU is shared
     trainings = [Training(name, seed, known[name]) for seed in asked.seeds for name in asked.names]
     missing = [one for one in trainings if not (asked.bundles / one.label).is_dir()]
+    if any(one.name != COMPACT for one in missing) and not asked.lessons.is_dir():
+        sys.exit(f"error: {asked.lessons}: no lessons; `make train-sure` collects them, or give --lessons")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU is shared
+    train = partial(
+        train_one,
+        lessons=asked.lessons,
+        bundles=asked.bundles,
+        start_from=asked.start_from,
+        changes=dict(asked.set),
+    )
     try:
         with Processes(asked.at_once) as share:
-            share(partial(train_one, lessons=asked.lessons, bundles=asked.bundles), missing)
+            share(train, missing)
     except TrimtabError as error:
         sys.exit(f"error: {error}")
 

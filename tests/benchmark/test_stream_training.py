@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from benchmarks import stream_training
 from benchmarks.stream_ablations import VARIANTS
-from benchmarks.stream_learning import LEARNED
+from benchmarks.stream_learning import COMPACT, LEARNED
 from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
 from benchmarks.stream_training import main, variants
 
-from trimtab.core.bundle import load_bundle
+from trimtab.core.bundle import Bundle, load_bundle
 from trimtab.stream_autoscaling.sure.design import Design, design_from
-from trimtab.stream_autoscaling.sure.task import SureSettings, load_preset
+from trimtab.stream_autoscaling.sure.task import load_preset
 
 
 def test_it_trains_whom_the_benchmarks_play() -> None:
-    assert set(LEARNED) | set(VARIANTS) | {"small-sure", "small-random"} == set(variants())
+    networks = set(LEARNED) | set(VARIANTS) | {"small-sure", "small-random"}
+    assert networks | {COMPACT} == set(variants())
 
 
-@pytest.mark.parametrize("name", list(variants()))
+@pytest.mark.parametrize("name", [name for name in variants() if name != COMPACT])
 def test_the_shipped_ones_have_the_network_that_is_trained_here(name: str) -> None:
     network = load_preset("sure", variants()[name]).network
     for seed in range(TRAINING_SEEDS):
@@ -28,31 +31,69 @@ def test_the_shipped_ones_have_the_network_that_is_trained_here(name: str) -> No
         assert design_from(settings["design"]) == Design(**network.model_dump())
 
 
-def test_what_is_there_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained: list[tuple[str, SureSettings]] = []
+def trainings_noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Bundle | None]]:
+    """Instead of training: names, settings and starts."""
+    noted: list[tuple[str, Any, Bundle | None]] = []
 
-    def train(settings: SureSettings, folder: Path, *, name: str, clock: object) -> Path:
-        trained.append((name, settings))
+    def train(settings: Any, folder: Path, *, name: str, clock: object, start: Bundle | None) -> Path:
+        noted.append((name, settings, start))
         made = folder.with_name("bundle")
         made.mkdir()
         return made
 
     monkeypatch.setattr("trimtab.stream_autoscaling.sure.training.train_sure", train)
+    compact = SimpleNamespace(train=train)
+    monkeypatch.setattr("trimtab.stream_autoscaling.sure.compact_training.COMPACT", compact)
+    return noted
+
+
+def test_what_is_there_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = trainings_noted(monkeypatch)
     lessons, bundles = tmp_path / "lessons", tmp_path / "bundles"
     lessons.mkdir()
     (bundles / "dream-0").mkdir(parents=True)
     words = ["--lessons", str(lessons), "--bundles", str(bundles), "--names", "dream", "small-k1-2"]
     main([*words, "--seeds", "0", "1"])
-    assert [name for name, _ in trained] == ["small-k1-2-0", "dream-1", "small-k1-2-1"]
+    assert [name for name, _, _ in trained] == ["small-k1-2-0", "dream-1", "small-k1-2-1"]
+    assert {start for _, _, start in trained} == {None}
     dream, small = trained[1][1], trained[2][1]
     assert dream.network.history_encoder == "dream" and dream.training.seed == 1 and len(dream.jobs) == 6
     assert small.network.snapshots == 2 and small.jobs == ("small-1", "small-2")
-    assert {one.lessons_from for _, one in trained} == {str(lessons)}
+    assert {one.lessons_from for _, one, _ in trained} == {str(lessons)}
     main([*words, "--seeds", "0", "1"])
     assert len(trained) == 3
 
 
+def test_it_goes_on_from_others_with_settings_of_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = trainings_noted(monkeypatch)
+    lessons, bundles = tmp_path / "lessons", tmp_path / "bundles"
+    lessons.mkdir()
+    bundles.mkdir()
+    words = ["--lessons", str(lessons), "--bundles", str(bundles), "--names", "dream", "--seeds", "3"]
+    main([*words, "--start-from", str(BUNDLES), "--set", "training.iterations=60", "lessons_rounds=1"])
+    ((name, settings, start),) = trained
+    assert name == "dream-3" and start is not None and start.name == "dream-3"
+    assert settings.training.iterations == settings.training.validate_every == 60
+    assert settings.lessons_rounds == 1 and settings.training.seed == 3
+
+
+def test_compact_ones_need_no_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = trainings_noted(monkeypatch)
+    words = ["--lessons", str(tmp_path / "none"), "--bundles", str(tmp_path)]
+    main([*words, "--names", COMPACT, "--seeds", "2"])
+    ((name, settings, start),) = trained
+    assert name == f"{COMPACT}-2" and start is None
+    assert settings.courses[0].stretches == 1 and settings.training.iterations == 36
+    assert settings.training.seed == 2 and settings.training.validate_every == 36
+
+
+def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--set", "training.iterations"])
+    assert "'training.iterations': give NAME=VALUE" in capsys.readouterr().err
+
+
 def test_without_lessons_it_says_how_to_come_by_them(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"none: no lessons; `make train-sure` collects them"):
-        main(["--lessons", str(tmp_path / "none")])
+        main(["--lessons", str(tmp_path / "none"), "--bundles", str(tmp_path)])
     assert stream_training.LESSONS.name == "sure-lessons"
