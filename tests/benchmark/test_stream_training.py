@@ -83,8 +83,8 @@ def test_compact_ones_need_no_lessons(tmp_path: Path, monkeypatch: pytest.Monkey
     main([*words, "--names", COMPACT, "--seeds", "2"])
     ((name, settings, start),) = trained
     assert name == f"{COMPACT}-2" and start is None
-    assert settings.courses[0].stretches == 1 and settings.training.iterations == 36
-    assert settings.training.seed == 2 and settings.training.validate_every == 36
+    assert settings.courses[0].stretches == 1 and settings.training.iterations == 24
+    assert settings.training.seed == 2 and settings.training.validate_every == 24
 
 
 def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
