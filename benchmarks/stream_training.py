@@ -1,14 +1,13 @@
 """`make train-stream-policies`: the policies that `stream_learning` and `stream_ablations` compare.
 
-Networks learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
+All learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
 `runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals
 differ in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two
-small ones. They may go on from networks trained before, with settings of that. The compact autoscaler is
-found by evolution (the preset `sure-compact`) and needs no lessons. Of a training the last is kept, so that
-no days of validation choose for anybody. What is there already is left alone.
+small ones. Of a training the last network is kept, so that no days of validation choose for anybody. What is
+there already is left alone. Trainings may go on from the networks of earlier ones, and differ from the preset.
 
     make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
-    make train-stream-policies ARGS="--names dream --start-from runs/policies --bundles runs/more --set lessons_rounds=1"
+    make train-stream-policies ARGS="--start-from runs/policies --bundles runs/more --set lessons_rounds=1"
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Any
 
 from benchmarks.results import ROOT
 from benchmarks.stream_ablations import JOBS, RANDOM, UNINFORMED, WHOLE
-from benchmarks.stream_learning import COMPACT, OURS, RIVALS, SAMPLER
+from benchmarks.stream_learning import OURS, RIVALS, SAMPLER
 from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
 from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import TrimtabError
@@ -51,14 +50,15 @@ class Training:
 
 
 def variants() -> dict[str, dict[str, Any]]:
-    """What is trained, and what it changes in its preset, `sure-compact` or (all others) `sure`.
+    """What is trained, and what it changes in the preset `sure`.
 
     >>> variants()["sure-sampler"]
     {'network.history_encoder': 'sampler'}
     """
     encoders = {OURS: "gru", SAMPLER: "sampler", **{name: name for name in RIVALS}}
-    found: dict[str, dict[str, Any]] = {COMPACT: quick_search()}
-    found |= {name: {"network.history_encoder": encoder} for name, encoder in encoders.items()}
+    found: dict[str, dict[str, Any]] = {
+        name: {"network.history_encoder": encoder} for name, encoder in encoders.items()
+    }
     parts: dict[str, dict[str, Any]] = {
         WHOLE: {},
         RANDOM: {"network.history_encoder": "random"},
@@ -74,14 +74,6 @@ def variants() -> dict[str, dict[str, Any]]:
     return found | {name: small | changes for name, changes in parts.items()}
 
 
-def quick_search() -> dict[str, Any]:
-    """A search of ten minutes on two cores: a twelfth of the preset's."""
-    from trimtab.stream_autoscaling.sure.compact_task import PRESETS
-
-    courses = [one.model_dump(mode="json") | {"stretches": 1} for one in PRESETS.load(COMPACT).courses]
-    return {"courses": courses, "training.iterations": 24}
-
-
 def train_one(
     training: Training,
     *,
@@ -90,23 +82,19 @@ def train_one(
     start_from: Path | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Train, and say how long it took; `changes` go on top."""
-    from trimtab.stream_autoscaling.sure.compact_task import PRESETS as COMPACT_PRESETS
-    from trimtab.stream_autoscaling.sure.compact_training import COMPACT as COMPACT_TRAINING
-    from trimtab.stream_autoscaling.sure.task import PRESETS
+    """Train, and say how long it took; `changes` go on top of what the training changes in the preset."""
+    from trimtab.stream_autoscaling.sure.task import load_preset
     from trimtab.stream_autoscaling.sure.training import train_sure
 
-    compact = training.name == COMPACT
-    presets, train = (COMPACT_PRESETS, COMPACT_TRAINING.train) if compact else (PRESETS, train_sure)
-    preset, asked = (COMPACT if compact else OURS), {**training.changes, **(changes or {})}
-    usual = presets.load(preset, asked)
-    last = {"training.validate_every": usual.training.iterations, "training.seed": training.seed}
-    mine = {} if compact else {"validation": 1, "lessons_from": str(lessons)}
-    settings = presets.load(preset, asked | last | mine)
+    asked = {**training.changes, **(changes or {})}
+    usual = load_preset("sure", asked)
+    last = {"training.validate_every": usual.training.iterations, "validation": 1}
+    told = {"training.seed": training.seed, "lessons_from": str(lessons)}
+    settings = load_preset("sure", asked | last | told)
     start = None if start_from is None else load_bundle(start_from / training.label)
     started = time.perf_counter()
     with TemporaryDirectory() as folder:
-        made = train(
+        made = train_sure(
             settings,
             Path(folder) / "run",
             name=training.label,
@@ -142,11 +130,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--at-once", type=int, default=1, help="how many are trained side by side")
     asked = parser.parse_args(arguments)
-    trainings = [Training(name, seed, known[name]) for seed in asked.seeds for name in asked.names]
-    missing = [one for one in trainings if not (asked.bundles / one.label).is_dir()]
-    if any(one.name != COMPACT for one in missing) and not asked.lessons.is_dir():
+    if not asked.lessons.is_dir():
         sys.exit(f"error: {asked.lessons}: no lessons; `make train-sure` collects them, or give --lessons")
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU is shared
+    trainings = [Training(name, seed, known[name]) for seed in asked.seeds for name in asked.names]
+    missing = [one for one in trainings if not (asked.bundles / one.label).is_dir()]
     train = partial(
         train_one,
         lessons=asked.lessons,

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from benchmarks import stream_training
 from benchmarks.stream_ablations import VARIANTS
-from benchmarks.stream_learning import COMPACT, LEARNED
+from benchmarks.stream_learning import LEARNED
 from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
 from benchmarks.stream_training import main, variants
 
 from trimtab.core.bundle import Bundle, load_bundle
 from trimtab.stream_autoscaling.sure.design import Design, design_from
-from trimtab.stream_autoscaling.sure.task import load_preset
+from trimtab.stream_autoscaling.sure.task import SureSettings, load_preset
 
 
 def test_it_trains_whom_the_benchmarks_play() -> None:
-    networks = set(LEARNED) | set(VARIANTS) | {"small-sure", "small-random"}
-    assert networks | {COMPACT} == set(variants())
+    assert set(LEARNED) | set(VARIANTS) | {"small-sure", "small-random"} == set(variants())
 
 
-@pytest.mark.parametrize("name", [name for name in variants() if name != COMPACT])
+@pytest.mark.parametrize("name", list(variants()))
 def test_the_shipped_ones_have_the_network_that_is_trained_here(name: str) -> None:
     network = load_preset("sure", variants()[name]).network
     for seed in range(TRAINING_SEEDS):
@@ -31,19 +28,19 @@ def test_the_shipped_ones_have_the_network_that_is_trained_here(name: str) -> No
         assert design_from(settings["design"]) == Design(**network.model_dump())
 
 
-def trainings_noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Bundle | None]]:
+def trainings_noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, SureSettings, Bundle | None]]:
     """Instead of training: names, settings and starts."""
-    noted: list[tuple[str, Any, Bundle | None]] = []
+    noted: list[tuple[str, SureSettings, Bundle | None]] = []
 
-    def train(settings: Any, folder: Path, *, name: str, clock: object, start: Bundle | None) -> Path:
+    def train(
+        settings: SureSettings, folder: Path, *, name: str, clock: object, start: Bundle | None
+    ) -> Path:
         noted.append((name, settings, start))
         made = folder.with_name("bundle")
         made.mkdir()
         return made
 
     monkeypatch.setattr("trimtab.stream_autoscaling.sure.training.train_sure", train)
-    compact = SimpleNamespace(train=train)
-    monkeypatch.setattr("trimtab.stream_autoscaling.sure.compact_training.COMPACT", compact)
     return noted
 
 
@@ -64,7 +61,9 @@ def test_what_is_there_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(trained) == 3
 
 
-def test_it_goes_on_from_others_with_settings_of_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_goes_on_from_others_with_settings_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trained = trainings_noted(monkeypatch)
     lessons, bundles = tmp_path / "lessons", tmp_path / "bundles"
     lessons.mkdir()
@@ -77,16 +76,6 @@ def test_it_goes_on_from_others_with_settings_of_that(tmp_path: Path, monkeypatc
     assert settings.lessons_rounds == 1 and settings.training.seed == 3
 
 
-def test_compact_ones_need_no_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = trainings_noted(monkeypatch)
-    words = ["--lessons", str(tmp_path / "none"), "--bundles", str(tmp_path)]
-    main([*words, "--names", COMPACT, "--seeds", "2"])
-    ((name, settings, start),) = trained
-    assert name == f"{COMPACT}-2" and start is None
-    assert settings.courses[0].stretches == 1 and settings.training.iterations == 24
-    assert settings.training.seed == 2 and settings.training.validate_every == 24
-
-
 def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--set", "training.iterations"])
@@ -95,5 +84,5 @@ def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]
 
 def test_without_lessons_it_says_how_to_come_by_them(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"none: no lessons; `make train-sure` collects them"):
-        main(["--lessons", str(tmp_path / "none"), "--bundles", str(tmp_path)])
+        main(["--lessons", str(tmp_path / "none")])
     assert stream_training.LESSONS.name == "sure-lessons"
