@@ -9,6 +9,7 @@ import pytest
 
 from trimtab.core.errors import ActionError
 from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.heuristics.measures import blocked_by_bursts, window
 from trimtab.stream_autoscaling.problem import Floats
 from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
 from trimtab.stream_autoscaling.sure.compact import SIZE, CompactPolicy, first_numbers, widths
@@ -69,6 +70,14 @@ def compare(jobs: list[str], hours: float, candidates: int, **changes: Any) -> S
 def test_it_lives_through_the_same_as_asked_from_python(changes: dict[str, Any]) -> None:
     lived = compare(["linear:2", "linear:4"], 1.0, 1, **changes)
     assert lived.state.run["restarts"].sum() > 0
+
+
+def test_bursts_block_it_as_they_block_it_from_python() -> None:
+    """The windows of `medium-2` send all at once to vertices that idle in between."""
+    lived = compare(["medium-2"], 1.0, 1)
+    snapshot = lived.snapshot()
+    seen = window(snapshot, 900.0)
+    assert (blocked_by_bursts(seen, snapshot.graph) > 0.1).any()
 
 
 def test_slots_bind_it_as_they_bind_it_from_python() -> None:

@@ -9,7 +9,13 @@ from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapsho
 
 from trimtab.core.errors import SettingsError
 from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, banded
-from trimtab.stream_autoscaling.heuristics.measures import output_ratios, target_rates, true_rates, window
+from trimtab.stream_autoscaling.heuristics.measures import (
+    blocked_by_bursts,
+    output_ratios,
+    target_rates,
+    true_rates,
+    window,
+)
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import Snapshot
 
@@ -66,7 +72,7 @@ def test_a_vertex_that_waits_for_idle_ones_is_full_before_it_is_busy_all_the_tim
     bursts = {**steady, "parallelism": [1, 4, 1], "backpressured": [0.0, 0.25, 0.0]}
     snapshot = snapshot_of(chain_graph(3), **bursts, idle=[0.9, 0.375, 0.9])
     wanted = {"target": 0.5, "saving": 0.3}
-    assert decided(snapshot, limit=0.62, **wanted) == [1, 4, 1]
+    assert decided(snapshot, limit=0.62, blocked=0.0, **wanted) == [1, 4, 1]
     assert decided(snapshot, limit=0.62, blocked=1.0, **wanted) == [1, 5, 1]
     assert decided(snapshot, limit=0.63, blocked=1.0, **wanted) == [1, 4, 1]
     assert decided(snapshot, limit=0.63, blocked=2.0, **wanted) == [1, 7, 1]
@@ -80,7 +86,7 @@ def test_a_vertex_that_waits_for_idle_ones_is_full_before_it_is_busy_all_the_tim
     assert decided(unknown, limit=0.62, blocked=1.0, **wanted) == [1, 4, 1]
 
 
-def test_its_measures_are_those_of_ds2() -> None:
+def test_its_measures_are_those_of_ds2_and_of_bursts() -> None:
     """True rates and ratios as the shared measures have them, from samples with holes, after restarts too."""
     random = np.random.default_rng(3)
     graph = random_graph(random, [3, 9, 14])
@@ -110,7 +116,8 @@ def test_its_measures_are_those_of_ds2() -> None:
             ]
             rate[env, vertex] = max(np.mean(came), 0.0) if came else np.nan
         rates = target_rates(rate, output_ratios(kept, graph))
-        expected = np.where(rates == 0, 0.0, rates / true_rates(kept))
+        busy = np.where(rates == 0, 0.0, rates / true_rates(kept))
+        expected = busy * (1 + blocked_by_bursts(kept, graph))
         np.testing.assert_allclose(needed[graph.exists], expected[graph.exists], rtol=1e-9)
 
 

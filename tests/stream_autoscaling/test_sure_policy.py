@@ -55,7 +55,7 @@ def test_a_bundle_decides_as_its_network_does(tmp_path) -> None:
     graph = random_graph(random, [5, 9])
     decider, history = policy.begin(graph), FeatureHistory(graph, SMALL)
     changed = 0
-    for number in range(1, 15):
+    for number in range(1, 25):
         snapshot = random_snapshot(random, graph, history=8, seen=number)
         wanted = decider.decide(snapshot)
         seen = history.see(snapshot)
