@@ -4,7 +4,7 @@ All learn from the same lessons, collected once by `make train-sure` (the preset
 `runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals
 differ in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two
 small ones. Of a training the last network is kept, so that no days of validation choose for anybody. What is
-there already is left alone. Trainings may go on from the networks of earlier ones, and differ from the preset.
+there already is left alone. Trainings may go on from networks of earlier ones, and differ from the preset.
 
     make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
     make train-stream-policies ARGS="--start-from runs/policies --bundles runs/more --set lessons_rounds=1"

@@ -154,9 +154,9 @@ def output_ratios(seen: Window, graph: Graph) -> Floats:
 def blocked_by_bursts(seen: Window, graph: Graph) -> Floats:
     """Time that a vertex waits for idle ones to take in what it sends, over the time that it works, [E, V].
 
-    Who sends in bursts, as windows do, waits for whoever comes next to take each of them in, however idle that
-    is in between. Where one that it sends to is hardly idle, that one is too small, and no more of this vertex
-    would help.
+    Who sends in bursts, as windows do, waits for whoever comes next to take each of them in, however idle
+    that is in between. Where one that it sends to is hardly idle, that one is too small, and no more of this
+    vertex would help.
     """
     samples, counts = seen.samples, seen.counts
     busy, blocked, idle = (mean(one, counts) for one in (samples.busy, samples.backpressured, samples.idle))
