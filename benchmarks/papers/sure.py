@@ -13,8 +13,8 @@ order and gaps can be compared. Ours are of our six jobs. *Cost* is what the rew
 the best there is; ratios of it are on the same unseen days with the same luck: below 1 the first is
 better. Of the components, the ratio is without the part over with it: above 1 the part helps. Rules are
 tuned where the row says so. The networks learned where
-[what waits before a window](decisions/017-how-old-a-result-of-a-window-is.md) did not count, and then a
-little where it does."""
+[what waits before a window](decisions/017-how-old-a-result-of-a-window-is.md) did not count, and play
+where it does."""
 
 CLAIMS = (
     Claim(
