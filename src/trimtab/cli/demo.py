@@ -50,7 +50,7 @@ DEMOS = {
         "stream/jobs",
         5,
         SuiteFlags(job="small-1"),
-        ("sure",),
+        ("sure-compact", "sure"),
         "a day of the same job under each",
         (
             "Bring your own history:  trimtab import common-log ACCESS_LOG --out my.trace",
