@@ -29,6 +29,7 @@ from benchmarks.results import ROOT
 from benchmarks.stream_ablations import JOBS, RANDOM, UNINFORMED, WHOLE
 from benchmarks.stream_learning import OURS, RIVALS, SAMPLER
 from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
+from trimtab.cli.terminal import change_of
 from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.processes import Processes
@@ -79,14 +80,14 @@ def train_one(
     *,
     lessons: Path,
     bundles: Path,
-    start_from: Path | None = None,
-    changes: Mapping[str, Any] | None = None,
+    start_from: Path | None,
+    changes: Mapping[str, Any],
 ) -> None:
     """Train, and say how long it took; `changes` go on top of what the training changes in the preset."""
     from trimtab.stream_autoscaling.sure.task import load_preset
     from trimtab.stream_autoscaling.sure.training import train_sure
 
-    asked = {**training.changes, **(changes or {})}
+    asked = {**training.changes, **changes}
     usual = load_preset("sure", asked)
     last = {"training.validate_every": usual.training.iterations, "validation": 1}
     told = {"training.seed": training.seed, "lessons_from": str(lessons)}
@@ -105,18 +106,6 @@ def train_one(
     print(f"{training.label}: {time.perf_counter() - started:.0f} s", flush=True)
 
 
-def setting_of(word: str) -> tuple[str, str]:
-    """A setting given as NAME=VALUE.
-
-    >>> setting_of("training.iterations=60")
-    ('training.iterations', '60')
-    """
-    name, sign, value = word.partition("=")
-    if not (name and sign):
-        raise argparse.ArgumentTypeError(f"{word!r}: give NAME=VALUE")
-    return name, value
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     known = variants()
     parser = argparse.ArgumentParser(description="Train the policies of the benchmarks of autoscalers.")
@@ -125,9 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--lessons", type=Path, default=LESSONS, help="folder of lessons")
     parser.add_argument("--bundles", type=Path, default=BUNDLES, help="folder of the trained policies")
     parser.add_argument("--start-from", type=Path, help="folder of policies of these names to go on from")
-    parser.add_argument(
-        "--set", nargs="+", type=setting_of, default=[], metavar="NAME=VALUE", help="settings of the preset"
-    )
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the preset")
     parser.add_argument("--at-once", type=int, default=1, help="how many are trained side by side")
     asked = parser.parse_args(arguments)
     if not asked.lessons.is_dir():
@@ -135,14 +122,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU is shared
     trainings = [Training(name, seed, known[name]) for seed in asked.seeds for name in asked.names]
     missing = [one for one in trainings if not (asked.bundles / one.label).is_dir()]
-    train = partial(
-        train_one,
-        lessons=asked.lessons,
-        bundles=asked.bundles,
-        start_from=asked.start_from,
-        changes=dict(asked.set),
-    )
     try:
+        train = partial(
+            train_one,
+            lessons=asked.lessons,
+            bundles=asked.bundles,
+            start_from=asked.start_from,
+            changes=dict(map(change_of, asked.set)),
+        )
         with Processes(asked.at_once) as share:
             share(train, missing)
     except TrimtabError as error:

@@ -63,7 +63,7 @@ def test_a_bundle_decides_as_its_network_does(tmp_path) -> None:
         assert np.array_equal(wanted, decode_action(action, snapshot, seen.offer, SMALL))
         assert not wanted[~graph.exists].any()
         changed += int((wanted != snapshot.parallelism).any())
-    assert changed > 3
+    assert changed > 4
 
 
 def some_rows(snapshot: Snapshot, rows: slice) -> Snapshot:

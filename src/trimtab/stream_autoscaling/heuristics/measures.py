@@ -15,8 +15,8 @@ from trimtab.core.errors import SettingsError
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Samples, Snapshot
 
 __all__ = [
-    "IDLE",
     "LEAST_BUSY",
+    "LEAST_IDLE",
     "MOST_BLOCKED",
     "Window",
     "arrivals",
@@ -36,9 +36,10 @@ __all__ = [
 
 LEAST_BUSY = 1e-3
 """Flink reports busy time in whole milliseconds per second; less than one cannot be told from none."""
-IDLE, MOST_BLOCKED = 0.1, 2.0
-"""Share of the time that vertices are idle which could take in more, if it did not come all at once; and
-so many times as long as it works a vertex waits for them at most."""
+LEAST_IDLE = 0.1
+"""A vertex that is idle for a larger share of the time could take in more, if it did not come all at once."""
+MOST_BLOCKED = 2.0
+"""Waiting for such vertices counts for so many times the time that a vertex works, at most."""
 
 # Ratios of floats that are whole numbers on paper must not be rounded up: ceil(3.0000000000000004) is 4.
 _ROUNDING = 1e-9
@@ -161,7 +162,7 @@ def blocked_by_bursts(seen: Window, graph: Graph) -> Floats:
     samples, counts = seen.samples, seen.counts
     busy, blocked, idle = (mean(one, counts) for one in (samples.busy, samples.backpressured, samples.idle))
     least_idle = np.where(graph.selectivity > 0, idle[:, None], np.inf).min(2)
-    bursts = (least_idle > IDLE) & (busy > LEAST_BUSY)
+    bursts = (least_idle > LEAST_IDLE) & (busy > LEAST_BUSY)
     return np.where(bursts, np.minimum(blocked / np.where(bursts, busy, 1.0), MOST_BLOCKED), 0.0)
 
 

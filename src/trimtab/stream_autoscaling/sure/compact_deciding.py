@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.compiling import Compiler
-from trimtab.stream_autoscaling.heuristics.measures import IDLE, LEAST_BUSY, MOST_BLOCKED
+from trimtab.stream_autoscaling.heuristics import measures
+from trimtab.stream_autoscaling.heuristics.measures import LEAST_BUSY, LEAST_IDLE, MOST_BLOCKED
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers
 from trimtab.stream_autoscaling.simulator import state
 from trimtab.stream_autoscaling.simulator.state import NEVER, History, State
@@ -33,7 +34,9 @@ from trimtab.stream_autoscaling.sure.compact import (
 __all__ = ["Room", "Spans", "decide", "jit"]
 
 _ENGINE, _OURS = Path(state.__file__).parent, Path(__file__).parent
-_compiler = Compiler([*sorted(_ENGINE.glob("*.py")), *sorted(_OURS.glob("compact*.py"))])
+_compiler = Compiler(
+    [*sorted(_ENGINE.glob("*.py")), *sorted(_OURS.glob("compact*.py")), Path(measures.__file__)]
+)
 jit, inlined = _compiler.jit, _compiler.inlined
 
 _SIZE_AT, _DOWN_AT, _LIMIT_AT, _SAVING_AT, _SIZE_OF_VERTEX_AT, _LIMIT_OF_VERTEX_AT, _ROUNDING_AT = (
@@ -228,7 +231,7 @@ def find_needed(graph: Graph, room: Room, e: int, count: int) -> None:
 def blocked_by_bursts(graph: Graph, room: Room, e: int, vertex: int, count: int) -> float:
     """Time that a vertex waits for idle ones, over the time that it works."""
     for target in range(vertex + 1, count):
-        if graph.selectivity[e, vertex, target] > 0.0 and not room.idle[e, target] > IDLE:
+        if graph.selectivity[e, vertex, target] > 0.0 and not room.idle[e, target] > LEAST_IDLE:
             return 0.0
     return room.blocked[e, vertex]
 
