@@ -60,7 +60,7 @@ train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two co
 train-stream-policies: $(VENV)/.dev-ready  ## Train what bench-stream-learning and -ablations compare, from the lessons of train-sure (hours on two cores).
 	$(BIN)/python -m benchmarks.stream_training $(ARGS)
 
-train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (a quarter of an hour on 16 cores, two hours on two).
+train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (ten minutes on 16 cores, an hour on two).
 	$(BIN)/trimtab train stream --preset sure-compact --out runs/sure-compact $(ARGS)
 
 train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (half an hour on one core).

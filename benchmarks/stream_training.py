@@ -1,12 +1,14 @@
 """`make train-stream-policies`: the policies that `stream_learning` and `stream_ablations` compare.
 
-All learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
+Networks learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
 `runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals
 differ in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two
-small ones. Of a training the last network is kept, so that no days of validation choose for anybody. What is
-there already is left alone. Trainings may go on from networks of earlier ones, and differ from the preset.
+small ones. The compact autoscaler needs no lessons: evolution finds its numbers with the preset
+`sure-compact`. Of a training the last is kept, so that no days of validation choose for anybody. What is there
+already is left alone. Trainings may go on from those of earlier ones, and differ from the preset.
 
     make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
+    make train-stream-policies ARGS="--names sure-compact --bundles runs/policies"
     make train-stream-policies ARGS="--start-from runs/policies --bundles runs/more --set lessons_rounds=1"
 """
 
@@ -27,10 +29,10 @@ from typing import Any
 
 from benchmarks.results import ROOT
 from benchmarks.stream_ablations import JOBS, RANDOM, UNINFORMED, WHOLE
-from benchmarks.stream_learning import OURS, RIVALS, SAMPLER
+from benchmarks.stream_learning import COMPACT, OURS, RIVALS, SAMPLER
 from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
 from trimtab.cli.terminal import change_of
-from trimtab.core.bundle import load_bundle
+from trimtab.core.bundle import Bundle, load_bundle
 from trimtab.core.errors import TrimtabError
 from trimtab.core.processes import Processes
 
@@ -51,15 +53,14 @@ class Training:
 
 
 def variants() -> dict[str, dict[str, Any]]:
-    """What is trained, and what it changes in the preset `sure`.
+    """What is trained, and what it changes in the preset `sure` (the compact one: in its own).
 
     >>> variants()["sure-sampler"]
     {'network.history_encoder': 'sampler'}
     """
     encoders = {OURS: "gru", SAMPLER: "sampler", **{name: name for name in RIVALS}}
-    found: dict[str, dict[str, Any]] = {
-        name: {"network.history_encoder": encoder} for name, encoder in encoders.items()
-    }
+    found: dict[str, dict[str, Any]] = {COMPACT: {}}
+    found |= {name: {"network.history_encoder": encoder} for name, encoder in encoders.items()}
     parts: dict[str, dict[str, Any]] = {
         WHOLE: {},
         RANDOM: {"network.history_encoder": "random"},
@@ -84,26 +85,37 @@ def train_one(
     changes: Mapping[str, Any],
 ) -> None:
     """Train, and say how long it took; `changes` go on top of what the training changes in the preset."""
+    start = None if start_from is None else load_bundle(start_from / training.label)
+    asked = {**training.changes, **changes, "training.seed": training.seed}
+    started = time.perf_counter()
+    with TemporaryDirectory() as folder:
+        if training.name == COMPACT:
+            made = _search(training.label, asked, Path(folder), start)
+        else:
+            made = _teach(training.label, asked | {"lessons_from": str(lessons)}, Path(folder), start)
+        shutil.copytree(made, bundles / training.label)
+    print(f"{training.label}: {time.perf_counter() - started:.0f} s", flush=True)
+
+
+def _teach(name: str, asked: Mapping[str, Any], folder: Path, start: Bundle | None) -> Path:
+    """A network of the preset `sure`."""
     from trimtab.stream_autoscaling.sure.task import load_preset
     from trimtab.stream_autoscaling.sure.training import train_sure
 
-    asked = {**training.changes, **changes}
     usual = load_preset("sure", asked)
     last = {"training.validate_every": usual.training.iterations, "validation": 1}
-    told = {"training.seed": training.seed, "lessons_from": str(lessons)}
-    settings = load_preset("sure", asked | last | told)
-    start = None if start_from is None else load_bundle(start_from / training.label)
-    started = time.perf_counter()
-    with TemporaryDirectory() as folder:
-        made = train_sure(
-            settings,
-            Path(folder) / "run",
-            name=training.label,
-            clock=lambda: datetime.now(UTC),
-            start=start,
-        )
-        shutil.copytree(made, bundles / training.label)
-    print(f"{training.label}: {time.perf_counter() - started:.0f} s", flush=True)
+    settings = load_preset("sure", {**asked, **last})
+    return train_sure(settings, folder / "run", name=name, clock=lambda: datetime.now(UTC), start=start)
+
+
+def _search(name: str, asked: Mapping[str, Any], folder: Path, start: Bundle | None) -> Path:
+    """Numbers of the compact autoscaler."""
+    from trimtab.stream_autoscaling.sure.compact_task import PRESETS
+    from trimtab.stream_autoscaling.sure.compact_training import COMPACT as SEARCH
+
+    usual = PRESETS.load(COMPACT, asked)
+    settings = PRESETS.load(COMPACT, {**asked, "training.validate_every": usual.training.iterations})
+    return SEARCH.train(settings, folder / "run", name=name, clock=lambda: datetime.now(UTC), start=start)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -117,11 +129,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the preset")
     parser.add_argument("--at-once", type=int, default=1, help="how many are trained side by side")
     asked = parser.parse_args(arguments)
-    if not asked.lessons.is_dir():
-        sys.exit(f"error: {asked.lessons}: no lessons; `make train-sure` collects them, or give --lessons")
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU is shared
     trainings = [Training(name, seed, known[name]) for seed in asked.seeds for name in asked.names]
     missing = [one for one in trainings if not (asked.bundles / one.label).is_dir()]
+    if any(one.name != COMPACT for one in missing) and not asked.lessons.is_dir():
+        sys.exit(f"error: {asked.lessons}: no lessons; `make train-sure` collects them, or give --lessons")
     try:
         train = partial(
             train_one,

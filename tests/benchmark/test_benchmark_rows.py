@@ -64,6 +64,8 @@ def test_one_job_that_makes_a_ratio_of_all_is_seen() -> None:
     theirs = Played("flink", " (tuned)", {"slot_hours": np.array([[10.0, 10.0], [190.0, 190.0]])})
     (all_jobs,) = stream_learning.bar_rows("sure / flink", ours, theirs, {"slot_hours": 0.85})
     assert (all_jobs.value, all_jobs.holds) == (0.1, True)
+    (unjudged,) = stream_learning.bar_rows("sure / flink", theirs, ours, {"slot_hours": 0.85}, judged=False)
+    assert (unjudged.value, unjudged.bar, unjudged.holds) == (10.0, "none", True)
     first, second = stream_learning.slot_rows(ours, theirs, ["small-1", "large-2"])
     assert (first.name, first.value) == ("sure / flink on small-1: slot-hours", 1.0)
     assert second.value == pytest.approx(10 / 190)
@@ -73,7 +75,7 @@ def test_recordings_that_are_missing_fail_and_say_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRIMTAB_SHARED_DATA", str(tmp_path / "nowhere"))
-    (found,) = stream_learning.unseen_rows(Workers(1), 3, [])
+    (found,) = stream_learning.unseen_rows(Workers(1), 3, [], [])
     assert not found.holds
     assert "nowhere is missing" in capsys.readouterr().out
 

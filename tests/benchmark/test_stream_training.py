@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from benchmarks import stream_training
 from benchmarks.stream_ablations import VARIANTS
-from benchmarks.stream_learning import LEARNED
+from benchmarks.stream_learning import COMPACT, LEARNED
 from benchmarks.stream_settings import BUNDLES, TRAINING_SEEDS
 from benchmarks.stream_training import main, variants
 
 from trimtab.core.bundle import Bundle, load_bundle
+from trimtab.stream_autoscaling.policies import find_bundle
 from trimtab.stream_autoscaling.sure.design import Design, design_from
-from trimtab.stream_autoscaling.sure.task import SureSettings, load_preset
+from trimtab.stream_autoscaling.sure.task import load_preset
 
 
 def test_it_trains_whom_the_benchmarks_play() -> None:
-    assert set(LEARNED) | set(VARIANTS) | {"small-sure", "small-random"} == set(variants())
+    networks = set(LEARNED) | set(VARIANTS) | {"small-sure", "small-random"}
+    assert networks | {COMPACT} == set(variants())
 
 
-@pytest.mark.parametrize("name", list(variants()))
+@pytest.mark.parametrize("name", [name for name in variants() if name != COMPACT])
 def test_the_shipped_ones_have_the_network_that_is_trained_here(name: str) -> None:
     network = load_preset("sure", variants()[name]).network
     for seed in range(TRAINING_SEEDS):
@@ -28,18 +33,18 @@ def test_the_shipped_ones_have_the_network_that_is_trained_here(name: str) -> No
         assert design_from(settings["design"]) == Design(**network.model_dump())
 
 
-def trainings_noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, SureSettings, Bundle | None]]:
+def trainings_noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Bundle | None]]:
     """Instead of training: names, settings and starts."""
-    noted: list[tuple[str, SureSettings, Bundle | None]] = []
+    noted: list[tuple[str, Any, Bundle | None]] = []
 
-    def train(
-        settings: SureSettings, folder: Path, *, name: str, clock: object, start: Bundle | None
-    ) -> Path:
+    def train(settings: Any, folder: Path, *, name: str, clock: object, start: Bundle | None) -> Path:
         noted.append((name, settings, start))
-        made = folder.with_name("bundle")
-        made.mkdir()
+        made = folder.with_name(f"bundle of {folder.name}")
+        shutil.copytree(find_bundle(COMPACT), made)
         return made
 
+    search = SimpleNamespace(train=train)
+    monkeypatch.setattr("trimtab.stream_autoscaling.sure.compact_training.COMPACT", search)
     monkeypatch.setattr("trimtab.stream_autoscaling.sure.training.train_sure", train)
     return noted
 
@@ -76,12 +81,23 @@ def test_it_goes_on_from_others_with_settings_of_that(
     assert settings.lessons_rounds == 1 and settings.training.seed == 3
 
 
+def test_compact_ones_need_no_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = trainings_noted(monkeypatch)
+    words = ["--lessons", str(tmp_path / "none"), "--names", COMPACT, "--seeds", "2"]
+    main([*words, "--bundles", str(tmp_path / "whole")])
+    ((name, settings, start),) = trained
+    assert name == f"{COMPACT}-2" and start is None and settings.courses[0].stretches == 1
+    assert settings.training.seed == 2 and settings.training.validate_every == settings.training.iterations
+    main([*words, "--bundles", str(tmp_path / "more"), "--start-from", str(tmp_path / "whole")])
+    assert trained[1][2] is not None
+
+
 def test_a_setting_without_a_value_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"error: --set training\.iterations: not name=value"):
-        main(["--lessons", str(tmp_path), "--set", "training.iterations"])
+        main(["--lessons", str(tmp_path), "--bundles", str(tmp_path), "--set", "training.iterations"])
 
 
 def test_without_lessons_it_says_how_to_come_by_them(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"none: no lessons; `make train-sure` collects them"):
-        main(["--lessons", str(tmp_path / "none")])
+        main(["--lessons", str(tmp_path / "none"), "--bundles", str(tmp_path)])
     assert stream_training.LESSONS.name == "sure-lessons"

@@ -107,6 +107,26 @@ def test_a_resumed_run_is_the_same_run(tmp_path):
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
+def test_what_is_kept_may_lie_short_of_what_was_found(tmp_path):
+    """Half way from the start."""
+
+    class Elsewhere(Bowl):
+        start = np.full(3, 7.0)
+
+    settings = EvolutionSettings(iterations=6, pairs=4, validate_every=6, checkpoint_every=3, kept=0.5)
+    run = train_evolution(Elsewhere(), settings, tmp_path / "whole", clock=clock)
+    arrays, _ = load_tensors(run.path / STATE)
+    assert (arrays["start"] == 7.0).all() and (arrays["average"] != 7.0).all()
+    half_way = (7.0 + arrays["average"]) / 2
+    best = best_of_run(run)
+    np.testing.assert_allclose(best.parameters["numbers"], half_way)
+    assert best.score == pytest.approx(Bowl().score(half_way)["score"])
+    whole = train_evolution(
+        Elsewhere(), settings.model_copy(update={"kept": 1.0}), tmp_path / "all", clock=clock
+    )
+    np.testing.assert_array_equal(best_of_run(whole).parameters["numbers"], arrays["average"])
+
+
 def test_a_search_that_began_from_another_policy_goes_on_from_it(tmp_path):
     """Killed before its first checkpoint; who goes on with it does not know what it began from."""
 
@@ -117,7 +137,7 @@ def test_a_search_that_began_from_another_policy_goes_on_from_it(tmp_path):
         def trial(self, candidates: np.ndarray, iteration: int) -> np.ndarray:
             raise KeyboardInterrupt
 
-    settings = EvolutionSettings(iterations=3, pairs=4)
+    settings = EvolutionSettings(iterations=3, pairs=4, kept=0.5)
     whole = train_evolution(Elsewhere(), settings, tmp_path / "whole", clock=clock)
     with pytest.raises(KeyboardInterrupt):
         train_evolution(Killed(), settings, tmp_path / "parts", clock=clock)

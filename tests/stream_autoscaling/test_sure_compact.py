@@ -257,6 +257,22 @@ def test_a_trial_is_the_same_for_the_same_iteration_and_differs_between_them() -
     np.testing.assert_allclose(swapped, first[::-1])
 
 
+def test_in_practice_it_may_be_dearer_to_be_late() -> None:
+    """Every interval is late here, and counts three times; in validation as ever."""
+    rows = first_numbers()[None]
+    costs = []
+    for times in (1.0, 3.0):
+        task = CompactTask(
+            small_settings(practice_lateness=times, deployment={"objective": {"slo_s": 0.001}})
+        )
+        usual, practised = task.settings.deployment.objective, task.settings.practice.objective
+        assert practised == usual.model_copy(update={"violation_cost": times * usual.violation_cost})
+        costs.append((float(np.exp(task.trial(rows, 0))[0]), task.score(rows[0])["score"]))
+    (cheap, score), (dear, same) = costs
+    assert score == same
+    assert dear - cheap == pytest.approx(2 * usual.violation_cost)
+
+
 def test_jobs_of_a_course_take_turns() -> None:
     course = CompactCourse(jobs=("linear:2", "linear:3", "linear:4"), jobs_at_once=2, stretches=1)
     task = CompactTask(small_settings(courses=(course,)))

@@ -68,7 +68,13 @@ class EvolutionSettings(Settings):
     final_learning_rate: float = Field(default=0.02, gt=0, le=10, description="The same at the end.")
     momentum: float = Field(default=0.9, ge=0, lt=1, description="How long Adam remembers directions.")
     averaging: float = Field(
-        default=0.95, ge=0, lt=1, description="What is kept is a mean of the numbers that forgets so slowly."
+        default=0.95, ge=0, lt=1, description="How slowly a mean of the numbers over iterations forgets."
+    )
+    kept: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="So far from the start to that mean lies what is kept: luck moves numbers, too.",
     )
     validate_every: int = Field(default=10, ge=1, le=100_000, description="Iterations between validations.")
     checkpoint_every: int = Field(default=10, ge=1, le=100_000, description="Iterations between checkpoints.")
@@ -84,10 +90,15 @@ class EvolutionState(NamedTuple):
     """Where a search stands: everything it needs to go on."""
 
     iteration: int
+    start: Floats
     numbers: Floats
-    average: Floats  # of the numbers over the last iterations: what to keep
+    average: Floats  # of the numbers over the last iterations
     slope: Floats  # mean over the last iterations
     square: Floats  # mean square of the slopes
+
+    def kept(self, settings: EvolutionSettings) -> Floats:
+        """What a policy gets of it."""
+        return (1 - settings.kept) * self.start + settings.kept * self.average
 
 
 class EvolutionTask(Protocol):
@@ -129,7 +140,7 @@ def seeds_of_iteration(settings: EvolutionSettings, iteration: int, count: int) 
 def first_state(start: Floats) -> EvolutionState:
     """A search that has not begun."""
     numbers = np.array(start, np.float64)
-    return EvolutionState(0, numbers, numbers, np.zeros_like(numbers), np.zeros_like(numbers))
+    return EvolutionState(0, numbers, numbers, numbers, np.zeros_like(numbers), np.zeros_like(numbers))
 
 
 def evolved(
@@ -164,7 +175,10 @@ def evolved(
     size = np.sqrt(square / (1 - SLOWLY ** (state.iteration + 1))) + 1e-8
     numbers = state.numbers - rate * task.widths * mean / size
     average = settings.averaging * state.average + (1 - settings.averaging) * numbers
-    return EvolutionState(state.iteration + 1, numbers, average, mean, square), float(scores.mean())
+    after = state._replace(
+        iteration=state.iteration + 1, numbers=numbers, average=average, slope=mean, square=square
+    )
+    return after, float(scores.mean())
 
 
 def train_evolution(
@@ -193,7 +207,7 @@ def _search(
     progress: Progress | None,
 ) -> None:
     """Go on until the last iteration, or until time is up."""
-    state, best = _continued(run, task)
+    state, best = _continued(run, task, settings)
     began, first = clock(), state.iteration
     while state.iteration < settings.total_iterations:
         started, before = clock(), task.decisions
@@ -209,10 +223,11 @@ def _search(
         score: float | None = None
         last = state.iteration == settings.total_iterations
         if state.iteration % settings.validate_every == 0 or last:
+            kept = state.kept(settings)
             found, best = keep_best(
                 run,
-                {"numbers": state.average},
-                task.score(state.average),
+                {"numbers": kept},
+                task.score(kept),
                 iteration=state.iteration,
                 best=best,
             )
@@ -227,21 +242,23 @@ def _search(
             left = total_s / (state.iteration - first) * (settings.total_iterations - state.iteration)
             progress(state.iteration, settings.total_iterations, score, metrics["decisions_per_s"], left)
         if state.iteration % settings.checkpoint_every == 0 or last:
-            _keep(run, state, best)
+            _keep(run, state, best, settings)
             if settings.minutes and total_s >= 60 * settings.minutes:
                 break
 
 
-def _keep(run: RunFolder, state: EvolutionState, best: float) -> None:
+def _keep(run: RunFolder, state: EvolutionState, best: float, settings: EvolutionSettings) -> None:
     notes = {"iteration": str(state.iteration), "best_score": repr(best)}
     if state.iteration:
-        save_tensors(run.path / LAST, {"numbers": state.average}, notes)
+        save_tensors(run.path / LAST, {"numbers": state.kept(settings)}, notes)
     arrays = {name: value for name, value in state._asdict().items() if name != "iteration"}
     # Written last: what it speaks of, metrics and numbers, is there.
     save_tensors(run.path / STATE, arrays, notes)
 
 
-def _continued(run: RunFolder, task: EvolutionTask) -> tuple[EvolutionState, float]:
+def _continued(
+    run: RunFolder, task: EvolutionTask, settings: EvolutionSettings
+) -> tuple[EvolutionState, float]:
     """The last state; metrics after it are forgotten.
 
     The first is kept, too: a search may begin from another policy, and going on is not told from which.
@@ -256,6 +273,6 @@ def _continued(run: RunFolder, task: EvolutionTask) -> tuple[EvolutionState, flo
             )
         state, best = EvolutionState(int(notes["iteration"]), **arrays), float(notes["best_score"])
     else:
-        _keep(run, state, best)
+        _keep(run, state, best, settings)
     forget_metrics_after(run, state.iteration)
     return state, best

@@ -62,6 +62,12 @@ class CompactSettings(Settings):
         le=60_000,
         description="Time step of the fluid in practice, not in validation; longer is faster, less exact.",
     )
+    practice_lateness: float = Field(
+        default=1.0,
+        gt=0,
+        le=100,
+        description="What a late interval costs in practice, over what it costs in validation.",
+    )
     rule: str = Field(
         default="banded", min_length=1, description="Rule that validation scores are measured against."
     )
@@ -73,10 +79,11 @@ class CompactSettings(Settings):
 
     @property
     def practice(self) -> Deployment:
-        """Where stretches are practised."""
-        return Deployment.model_validate(
-            self.deployment.model_dump() | {"substep_ms": self.practice_substep_ms}
-        )
+        """Where stretches are practised, and what is good there."""
+        goal = self.deployment.objective
+        stricter = {"violation_cost": goal.violation_cost * self.practice_lateness}
+        changes = {"substep_ms": self.practice_substep_ms, "objective": goal.model_dump() | stricter}
+        return Deployment.model_validate(self.deployment.model_dump() | changes)
 
 
 PRESETS = Presets("trimtab.stream_autoscaling.sure", CompactSettings, "compact_presets")
