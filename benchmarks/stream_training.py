@@ -4,8 +4,8 @@ Networks learn from the same lessons, collected once by `make train-sure` (the p
 `runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals
 differ in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two
 small ones. The compact autoscaler needs no lessons: evolution finds its numbers with the preset
-`sure-compact`. Of a training the last is kept, so that no days of validation choose for anybody. What is there
-already is left alone. Trainings may go on from those of earlier ones, and differ from the preset.
+`sure-compact`. Of a training the last is kept, so that no days of validation choose for anybody. What is
+there already is left alone. Trainings may go on from those of earlier ones, and differ from the preset.
 
     make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
     make train-stream-policies ARGS="--names sure-compact --bundles runs/policies"

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks import stream_training
 from benchmarks.stream_ablations import VARIANTS
@@ -16,6 +17,7 @@ from benchmarks.stream_training import main, variants
 
 from trimtab.core.bundle import Bundle, load_bundle
 from trimtab.stream_autoscaling.policies import find_bundle
+from trimtab.stream_autoscaling.sure.compact_training import COMPACT as COMPACT_TRAINING
 from trimtab.stream_autoscaling.sure.design import Design, design_from
 from trimtab.stream_autoscaling.sure.task import load_preset
 
@@ -31,6 +33,14 @@ def test_the_shipped_ones_have_the_network_that_is_trained_here(name: str) -> No
     for seed in range(TRAINING_SEEDS):
         settings = load_bundle(BUNDLES / f"{name}-{seed}").manifest["settings"]
         assert design_from(settings["design"]) == Design(**network.model_dump())
+
+
+def test_the_compact_autoscaler_that_is_shipped_is_the_best_of_those_on_validation_days() -> None:
+    shipped = load_bundle(find_bundle(COMPACT))
+    trainings = [load_bundle(BUNDLES / f"{COMPACT}-{seed}") for seed in range(TRAINING_SEEDS)]
+    best = min(trainings, key=lambda one: one.manifest["scores"][COMPACT_TRAINING.score])
+    np.testing.assert_array_equal(shipped.tensors["numbers"], best.tensors["numbers"])
+    assert {one.manifest["trained"]["training"]["seed"] for one in trainings} == set(range(TRAINING_SEEDS))
 
 
 def trainings_noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Bundle | None]]:
