@@ -319,6 +319,10 @@ def test_bundles_of_other_kinds_and_versions_are_refused() -> None:
             {"practice_substep_ms": 7000},
             "practice_substep_ms = 7000 does not divide deployment.interval_s = 60",
         ),
+        (
+            {"practice_lateness": 75, "deployment": {"objective": {"violation_cost": 2}}},
+            "practice_lateness = 75 makes a late interval cost more than 100 in practice; lower it",
+        ),
         ({"courses": [{"hours": 0.01}]}, "courses.0.hours = 0.01 is less than an interval of 60 s"),
     ],
 )

@@ -6,7 +6,9 @@ from typing import Literal
 
 from trimtab.core.settings import Field, Settings, model_validator
 
-__all__ = ["Deployment", "Objective"]
+__all__ = ["MOST_VIOLATION_COST", "Deployment", "Objective"]
+
+MOST_VIOLATION_COST = 100.0
 
 
 class Objective(Settings):
@@ -18,7 +20,10 @@ class Objective(Settings):
     )
     rescale_cost: float = Field(default=0.2, ge=0, le=100, description="Reward lost by every rescale.")
     violation_cost: float = Field(
-        default=0.5, ge=0, le=100, description="Reward lost in an interval above the latency limit."
+        default=0.5,
+        ge=0,
+        le=MOST_VIOLATION_COST,
+        description="Reward lost in an interval above the latency limit.",
     )
 
 

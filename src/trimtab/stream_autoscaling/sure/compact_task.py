@@ -15,7 +15,7 @@ from trimtab.core.randomness import split
 from trimtab.core.settings import Field, Presets, Settings
 from trimtab.learning.evolution import EvolutionSettings
 from trimtab.rates.parts import Part
-from trimtab.stream_autoscaling.deployment import Deployment
+from trimtab.stream_autoscaling.deployment import MOST_VIOLATION_COST, Deployment
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.problem import Floats, StreamPolicy
 from trimtab.stream_autoscaling.simulator.simulator import Foreknowing, StreamSimulator
@@ -100,6 +100,12 @@ def check_settings(settings: CompactSettings) -> None:
         raise SettingsError(
             f"practice_substep_ms = {settings.practice_substep_ms} does not divide deployment.interval_s = "
             f"{interval_s}; choose a divisor"
+        )
+    lateness, most = settings.practice_lateness, MOST_VIOLATION_COST
+    if lateness * settings.deployment.objective.violation_cost > most:
+        raise SettingsError(
+            f"practice_lateness = {lateness:g} makes a late interval cost more than {most:g} in practice; "
+            "lower it, or deployment.objective.violation_cost"
         )
     for number, course in enumerate(settings.courses):
         for name in course.jobs:
