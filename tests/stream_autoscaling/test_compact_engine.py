@@ -20,12 +20,19 @@ from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trac
 SEEDS = [1, 2]
 
 
-def simulator_of(jobs: list[str], hours: float, candidates: int, **changes: Any) -> StreamSimulator:
-    """Each job with two stretches of a web server's load, once for each candidate."""
+def simulator_of(
+    jobs: list[str], hours: float, candidates: int, *, times: float = 1.0, **changes: Any
+) -> StreamSimulator:
+    """Each job with two stretches of a web server's load, or times so much, once for each candidate."""
     deployment = Deployment(substep_ms=2000, **changes)
     made = [make_job(name) for name in jobs]
+    loads = {job.name: TraceSettings(mean_rate=times * job.usual_rate) for job in made}
     drawn = [
-        (job, stretch_of(draw_trace(TraceSettings(), job, seed=seed), 3600 * hours, 60.0, seed=seed), seed)
+        (
+            job,
+            stretch_of(draw_trace(loads[job.name], job, seed=seed), 3600 * hours, 60.0, seed=seed),
+            seed,
+        )
         for job in made
         for seed in SEEDS
     ] * candidates
@@ -43,8 +50,10 @@ def candidates_of(simulator: StreamSimulator) -> Floats:
     return first_numbers() + 2 * widths() * luck.standard_normal((simulator.size, SIZE))
 
 
-def compare(jobs: list[str], hours: float, candidates: int, **changes: Any) -> StreamSimulator:
-    from_python, compiled = (simulator_of(jobs, hours, candidates, **changes) for _ in range(2))
+def compare(
+    jobs: list[str], hours: float, candidates: int, *, times: float = 1.0, **changes: Any
+) -> StreamSimulator:
+    from_python, compiled = (simulator_of(jobs, hours, candidates, times=times, **changes) for _ in range(2))
     numbers = candidates_of(from_python)
     decider, expected = CompactPolicy("numpy", numbers).begin(from_python.graph), np.zeros(from_python.size)
     while not from_python.ended.all():
@@ -78,6 +87,15 @@ def test_bursts_block_it_as_they_block_it_from_python() -> None:
     snapshot = lived.snapshot()
     seen = window(snapshot, 900.0)
     assert (blocked_by_bursts(seen, snapshot.graph) > 0.1).any()
+
+
+def test_what_no_parallelism_can_manage_is_lived_through_alike() -> None:
+    """Ten times the usual load: vertices have all they may have, and checkpoints wait behind the backlog."""
+    lived = compare(["small-1", "large-1"], 2.0, 2, times=10.0)
+    snapshot = lived.snapshot()
+    assert ((snapshot.parallelism == snapshot.graph.most) & snapshot.graph.exists).any()
+    assert (lived.state.run["backlog"] > 1e6).any() and (snapshot.since_checkpoint_s > 30).any()
+    assert (lived.state.run["restarts"] > 0).all()
 
 
 def test_slots_bind_it_as_they_bind_it_from_python() -> None:

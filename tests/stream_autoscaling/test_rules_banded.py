@@ -8,7 +8,7 @@ from tests.stream_autoscaling.snapshots import chain_graph, snapshot_of
 from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapshot
 
 from trimtab.core.errors import SettingsError
-from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, banded
+from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, banded, within_reach
 from trimtab.stream_autoscaling.heuristics.measures import (
     blocked_by_bursts,
     output_ratios,
@@ -64,6 +64,42 @@ def test_what_waits_is_caught_up_with() -> None:
     )
     assert decided(snapshot, limit=0.86, catch_up_s=600.0) == [1, 5]
     assert decided(snapshot, limit=0.88, catch_up_s=600.0) == [1, 4]
+
+
+def test_what_is_read_again_after_a_restart_has_not_come_again() -> None:
+    """90,000 records went back five minutes ago: over a quarter of an hour, as if 100/s more had come."""
+    parallelism, pending = np.full((1, 30, 2), [1, 4]), np.zeros((1, 30, 2))
+    pending[:, 25:, 0] = 90_000.0
+    back = {**FOUR, "pending": pending, "since_rescale_s": 300.0}
+    slowly = {"limit": 0.8, "window_s": 300.0, "catch_up_s": 86_400.0}
+    came = snapshot_of(chain_graph(2), sampled_parallelism=parallelism, **back)
+    assert decided(came, **slowly) == [1, 6]
+    parallelism[:, :25, 1] = 3
+    assert decided(snapshot_of(chain_graph(2), sampled_parallelism=parallelism, **back), **slowly) == [1, 4]
+
+
+def test_nobody_gets_more_room_than_whoever_has_all_it_may_have() -> None:
+    """The second would keep 16 busy and may have 8, so half of all can pass: four will do for the third."""
+    factors, busy = np.full((2, 3), 4 / 3), np.array([[2.0, 16.0, 6.0], [2.0, 4.0, np.nan]])
+    graph = chain_graph(3, environments=2, most=8)
+    found = within_reach(factors, busy, graph, room=1.25)
+    np.testing.assert_allclose(found, [[0.625] * 3, [4 / 3] * 3])
+    behind = {"records_in": [800.0] * 3, "records_out": [800.0, 800.0, 0.0], "busy": [0.5, 1.0, 0.375]}
+    pending = np.zeros((1, 30, 3))
+    pending[:, :, 0] = 800.0 * 60 * np.arange(30)
+    fast = {**behind, "pending": pending, "parallelism": [2, 8, 8]}
+    far = snapshot_of(chain_graph(3), **fast)
+    assert decided(far, catch_up_s=86_400.0) == [3, 22, 9]
+    assert decided(far._replace(graph=chain_graph(3, most=8)), catch_up_s=86_400.0) == [2, 8, 4]
+
+
+def test_it_is_not_scaled_down_while_it_falls_behind() -> None:
+    """What waits would take longer than `catch_up_s` at twice the speed: a restart puts it off again."""
+    many = {**BUSY, "parallelism": [1, 16], "busy": [0.3, 0.09375]}
+    near = snapshot_of(chain_graph(2), **many, pending=[89_000.0, 0.0])
+    far = snapshot_of(chain_graph(2), **many, pending=[91_000.0, 0.0])
+    assert decided(near, catch_up_s=300.0) == [1, 8]
+    assert decided(far, catch_up_s=300.0) == [1, 16]
 
 
 def test_a_vertex_that_waits_for_idle_ones_is_full_before_it_is_busy_all_the_time() -> None:

@@ -36,9 +36,15 @@ from trimtab.stream_autoscaling.heuristics.measures import (
 from trimtab.stream_autoscaling.heuristics.rule import Rule
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers, Snapshot
 
-__all__ = ["Arrivals", "BandedDecider", "Measured", "Weighed", "banded", "busy_subtasks", "enough", "useful"]
+__all__ = ["MOST_CATCHING_UP", "ROOM_FOR_LUCK", "Arrivals", "BandedDecider", "Measured", "Weighed"]
+__all__ += ["banded", "busy_subtasks", "enough", "useful", "within_reach"]
 
-_MOST_ROOM, _MOST_CATCHING_UP = 4.0, 1.0
+MOST_CATCHING_UP = 1.0
+"""What waits asks for so much more than what comes, at most."""
+ROOM_FOR_LUCK = 1.25
+"""In a job that cannot keep up, the others get so much more than its slowest vertex, against bad luck."""
+_MOST_ROOM = 4.0
+_TINY = 1e-9
 
 
 def banded() -> Rule:
@@ -159,18 +165,22 @@ class BandedDecider:
 
     def weigh(self, snapshot: Snapshot, measured: Measured | None = None) -> Weighed:
         """Where to go, and whether that is worth a restart; what was measured may be shared by several."""
-        exists, now = snapshot.graph.exists, snapshot.parallelism
+        graph, exists, now = snapshot.graph, snapshot.graph.exists, snapshot.parallelism
         needed, hurry, room = self.measure(snapshot) if measured is None else measured
         busy = needed * hurry[:, None]
         roomy = needed * np.maximum(hurry, room)[:, None]
-        up, down = (enough(one / self._target[:, None], snapshot) for one in (busy, roomy))
+        up, down = (
+            enough(one * within_reach(1 / self._target[:, None], one, graph, room=ROOM_FOR_LUCK), snapshot)
+            for one in (busy, roomy)
+        )
         # Who has all it may have stays too busy: that is no reason to restart the others every minute.
-        full = busy > self._limit[:, None] * useful(now, snapshot.graph)
+        full = busy * within_reach(1 / self._limit[:, None], busy, graph) > useful(now, graph)
         over = np.any(full & (up > now) & exists, axis=1)
         goal = np.where(over[:, None], np.maximum(up, np.minimum(down, now)), down)
         before, after = (np.where(exists, one, 0).sum(1) for one in (now, goal))
         saved = after <= (1 - self._saving) * before
-        commits = over | (saved & (snapshot.since_rescale_s >= self._patience_s))
+        caught_up = hurry < 1 + MOST_CATCHING_UP
+        commits = over | (saved & caught_up & (snapshot.since_rescale_s >= self._patience_s))
         return Weighed(np.where(over[:, None], busy, roomy), goal, commits)
 
     def measure(self, snapshot: Snapshot) -> Measured:
@@ -190,7 +200,7 @@ class BandedDecider:
         some = now > 0
         room = np.where(some, highest / np.where(some, now, 1.0), 1.0)
         behind = came.waiting() / self._catch_up_s / np.where(some, now, 1.0)
-        hurry = 1 + np.where(some, np.minimum(behind, _MOST_CATCHING_UP), 0.0)
+        hurry = 1 + np.where(some, np.minimum(behind, MOST_CATCHING_UP), 0.0)
         return Measured(needed, hurry, np.clip(room, 1.0, _MOST_ROOM))
 
 
@@ -206,7 +216,10 @@ class Arrivals:
         complete = samples.complete[:, since - 1 :, self._columns] & samples.present[:, since - 1 :, None]
         pending = samples.pending[:, since - 1 :, self._columns]
         grew = (pending[:, 1:] - pending[:, :-1]) / snapshot.interval_s
-        self._known = complete[:, 1:] & complete[:, :-1]  # [E, n, S], newest last
+        # A restart goes back to a checkpoint: what is read once more waits again, but has not come again.
+        parallelism = samples.parallelism[:, since - 1 :]
+        ran_on: Flags = np.all(parallelism[:, 1:] == parallelism[:, :-1], axis=2)
+        self._known = complete[:, 1:] & complete[:, :-1] & ran_on[:, :, None]  # [E, n, S], newest last
         self._rates = samples.records_in[:, since:, self._columns] + grew
         self._waited = np.where(self._sources, latest(pending[:, 1:], complete[:, 1:]), 0.0)
         read = np.where(self._sources[:, None], self._rates, 0.0)
@@ -263,6 +276,15 @@ def useful(parallelism: Integers, graph: Graph) -> Floats:
     groups = graph.key_groups
     most = -(-groups // np.maximum(parallelism, 1))
     return np.where(groups > 0, groups / np.maximum(most, 1), parallelism)
+
+
+def within_reach(factors: Floats, busy: Floats, graph: Graph, *, room: float = 1.0) -> Floats:
+    """Subtasks for each busy one, [E, V]: no more than the most pressed vertex may have, times `room`.
+
+    Where that one falls behind with all it may have, the others need not be made for what it cannot pass on.
+    """
+    pressed = np.where(graph.exists, np.nan_to_num(busy) / np.maximum(useful(graph.most, graph), 1), 0.0)
+    return np.minimum(factors, room / pressed.max(1, initial=_TINY)[:, None])
 
 
 def enough(needed: Floats, snapshot: Snapshot) -> Integers:

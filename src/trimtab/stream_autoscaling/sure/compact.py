@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 from trimtab.core.bundle import Bundle
 from trimtab.core.errors import BundleError
 from trimtab.core.parts import place_of
-from trimtab.stream_autoscaling.heuristics.banded import Arrivals, banded, busy_subtasks, enough, useful
+from trimtab.stream_autoscaling.heuristics.banded import (
+    MOST_CATCHING_UP,
+    ROOM_FOR_LUCK,
+    Arrivals,
+    banded,
+    busy_subtasks,
+    enough,
+    useful,
+    within_reach,
+)
 from trimtab.stream_autoscaling.heuristics.measures import (
     LEAST_BUSY,
     Window,
@@ -94,7 +103,7 @@ FIRST_PATIENCE = 3.0
 LARGEST, LARGEST_OF_A_VERTEX = 6.0, 2.0
 """Exponents stay within."""
 RECENT_S, WINDOW_S, HOUR_S, DAY_S = 1800.0, 900.0, 3600.0, 86_400.0
-CATCH_UP_S, MOST_CATCHING_UP = 300.0, 1.0
+CATCH_UP_S = 300.0
 USUAL_NOISE, USUAL_VERTICES = 0.25, 20.0
 LONG_AGO_S = 7200.0
 TRIED = 0.03 * np.arange(-5, 6)
@@ -207,13 +216,17 @@ class CompactDecider:
         catch_up_s = CATCH_UP_S * np.exp(self._parts["catching up"][:, 0])
         hurry = 1 + np.minimum(60.0 * minutes_waiting / catch_up_s, MOST_CATCHING_UP)
         busy = needed * hurry[:, None]
-        sized = busy * factors.size[:, None] * of_size
-        up, down = (self._rounded(one, snapshot) for one in (sized, sized * factors.down[:, None]))
-        over: Flags = (busy * factors.limit[:, None] * of_limit > useful(now, graph)) & (up > now) & exists
+        size = factors.size[:, None] * of_size
+        up, down = (
+            self._rounded(busy * within_reach(one, busy, graph, room=ROOM_FOR_LUCK), snapshot)
+            for one in (size, size * factors.down[:, None])
+        )
+        strained = busy * within_reach(factors.limit[:, None] * of_limit, busy, graph)
+        over: Flags = (strained > useful(now, graph)) & (up > now) & exists
         any_over = np.any(over, axis=1)
         goal = np.where(any_over[:, None], np.maximum(up, np.minimum(down, now)), down)
         before, after = (np.where(exists, one, 0).sum(1) for one in (now, goal))
-        saves = 1 - after / np.maximum(before, 1) >= factors.saving
+        saves = (1 - after / np.maximum(before, 1) >= factors.saving) & (hurry < 1 + MOST_CATCHING_UP)
         return Thought(needed, facts, vertex_facts, factors, over, goal, any_over | saves)
 
     def factors(self, facts: Floats) -> Factors:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.compiling import Compiler
-from trimtab.stream_autoscaling.heuristics import measures
+from trimtab.stream_autoscaling.heuristics import banded, measures
+from trimtab.stream_autoscaling.heuristics.banded import MOST_CATCHING_UP, ROOM_FOR_LUCK
 from trimtab.stream_autoscaling.heuristics.measures import LEAST_BUSY, LEAST_IDLE, MOST_BLOCKED
 from trimtab.stream_autoscaling.problem import Flags, Floats, Graph, Integers
 from trimtab.stream_autoscaling.simulator import state
@@ -24,7 +25,6 @@ from trimtab.stream_autoscaling.sure.compact import (
     LARGEST,
     LARGEST_OF_A_VERTEX,
     LONG_AGO_S,
-    MOST_CATCHING_UP,
     TRIED,
     USUAL_NOISE,
     USUAL_VERTICES,
@@ -35,7 +35,12 @@ __all__ = ["Room", "Spans", "decide", "jit"]
 
 _ENGINE, _OURS = Path(state.__file__).parent, Path(__file__).parent
 _compiler = Compiler(
-    [*sorted(_ENGINE.glob("*.py")), *sorted(_OURS.glob("compact*.py")), Path(measures.__file__)]
+    [
+        *sorted(_ENGINE.glob("*.py")),
+        *sorted(_OURS.glob("compact*.py")),
+        Path(measures.__file__),
+        Path(banded.__file__),
+    ]
 )
 jit, inlined = _compiler.jit, _compiler.inlined
 
@@ -79,6 +84,7 @@ class Room(NamedTuple):
 
     came: Floats  # [E, intervals]: records per second of all sources
     told: Flags  # [E, intervals]: all of them reported
+    ran_on: Flags  # [E, intervals]: without a restart
     rates: Floats  # [E, V]: records per second a vertex must process; NaN: nobody knows
     ratios: Floats  # [E, V]: what a vertex sends for what it should send
     speeds: Floats  # [E, V]: records per second of one subtask that is always busy
@@ -86,8 +92,9 @@ class Room(NamedTuple):
     idle: Floats  # [E, V]: share of the time; NaN: nobody knows
     variation: Floats  # [E, V]
     needed: Floats  # [E, V]: subtasks that would be busy all the time
-    sized: Floats  # [E, V]: subtasks aimed at
-    strained: Floats  # [E, V]: too busy if it has fewer
+    busy: Floats  # [E, V]: the same if it is to catch up
+    size: Floats  # [E, V]: subtasks aimed at for each of these
+    limit: Floats  # [E, V]: too busy if it has fewer for each of these
     facts: Floats  # [E, facts]
     now: Integers  # [E, V]
     up: Integers  # [E, V]
@@ -128,11 +135,14 @@ def decide(
     saving = math.exp(clip(weighed(room, numbers, e, _SAVING_AT), -LARGEST, LARGEST))
     catch_up_s = CATCH_UP_S * math.exp(numbers[_CATCHING_UP_AT])
     hurry = 1 + min(60.0 * minutes_waiting / catch_up_s, MOST_CATCHING_UP)
+    pressed = _TINY
     for vertex in range(count):
         size_vertex(h, graph, numbers, room, e, vertex, count, end - 1, size, limit, hurry)
-    round_thriftily(graph, numbers, room, e, count, 1.0, room.up)
-    round_thriftily(graph, numbers, room, e, count, down, room.goal)
-    commit(graph, room, e, count, saving)
+        if not math.isnan(room.busy[e, vertex]):
+            pressed = max(pressed, room.busy[e, vertex] / useful(graph, e, vertex, graph.most[e, vertex]))
+    round_thriftily(graph, numbers, room, e, count, 1.0, ROOM_FOR_LUCK / pressed, room.up)
+    round_thriftily(graph, numbers, room, e, count, down, ROOM_FOR_LUCK / pressed, room.goal)
+    commit(graph, room, e, count, saving if hurry < 1 + MOST_CATCHING_UP else math.inf, 1.0 / pressed)
 
 
 @jit
@@ -141,7 +151,8 @@ def count_arrivals(h: History, graph: Graph, spans: Spans, room: Room, e: int, c
     back = spans.looked_back
     for place in range(back):
         room.came[e, place] = 0.0
-        room.told[e, place] = True
+        room.ran_on[e, place] = ran_on(h, count, end - back + place)
+        room.told[e, place] = room.ran_on[e, place]
     waiting = 0.0
     for vertex in range(count):
         room.rates[e, vertex] = 0.0
@@ -158,7 +169,7 @@ def count_arrivals(h: History, graph: Graph, spans: Spans, room: Room, e: int, c
             room.came[e, place] += rate
             if not here or not (h.present[at - 1] and h.complete[at - 1, vertex]):
                 room.told[e, place] = False
-            elif place >= back - spans.thirty:
+            elif place >= back - spans.thirty and room.ran_on[e, place]:
                 total += rate
                 number += 1
         waiting += waited
@@ -166,6 +177,15 @@ def count_arrivals(h: History, graph: Graph, spans: Spans, room: Room, e: int, c
     for place in range(back):
         room.came[e, place] = max(room.came[e, place], 0.0)
     return waiting
+
+
+@jit
+def ran_on(h: History, count: int, at: int) -> bool:
+    """No restart in this interval: what is read once more waits again, but has not come again."""
+    same = True
+    for vertex in range(count):
+        same = same and h.parallelism[at, vertex] == h.parallelism[at - 1, vertex]
+    return same
 
 
 @jit
@@ -327,7 +347,7 @@ def size_vertex(
     limit: float,
     hurry: float,
 ) -> None:
-    """Subtasks aimed at, and those that a vertex must have not to be too busy."""
+    """Subtasks that a vertex would keep busy, and how many it is given or must have for each of them."""
     needed = room.needed[e, vertex]
     known = 0.0 if math.isnan(needed) else needed
     told = (
@@ -343,34 +363,34 @@ def size_vertex(
     for place in range(len(told)):
         of_size += told[place] * numbers[_SIZE_OF_VERTEX_AT + place]
         of_limit += told[place] * numbers[_LIMIT_OF_VERTEX_AT + place]
-    busy = needed * hurry
-    room.sized[e, vertex] = busy * size * math.exp(clip(of_size, -LARGEST_OF_A_VERTEX, LARGEST_OF_A_VERTEX))
-    room.strained[e, vertex] = (
-        busy * limit * math.exp(clip(of_limit, -LARGEST_OF_A_VERTEX, LARGEST_OF_A_VERTEX))
-    )
+    room.busy[e, vertex] = needed * hurry
+    room.size[e, vertex] = size * math.exp(clip(of_size, -LARGEST_OF_A_VERTEX, LARGEST_OF_A_VERTEX))
+    room.limit[e, vertex] = limit * math.exp(clip(of_limit, -LARGEST_OF_A_VERTEX, LARGEST_OF_A_VERTEX))
 
 
 @jit
 def round_thriftily(
-    graph: Graph, numbers: Floats, room: Room, e: int, count: int, factor: float, found: Integers
+    graph: Graph, numbers: Floats, room: Room, e: int, count: int, factor: float, most: float, found: Integers
 ) -> None:
     """Whole subtasks, as `compact.thrifty` finds them."""
     best, chosen = math.inf, 0
     for tried in range(len(_TRIED)):
         total = 0
         for vertex in range(count):
-            total += rounded(graph, numbers, room, e, vertex, factor * _SIZES_TRIED[tried])
+            total += rounded(graph, numbers, room, e, vertex, factor, most, _SIZES_TRIED[tried])
         score = math.log(max(total, 1)) - numbers[_WORTH_AT] * _TRIED[tried]
         if score < best:
             best, chosen = score, tried
     for vertex in range(count):
-        found[e, vertex] = rounded(graph, numbers, room, e, vertex, factor * _SIZES_TRIED[chosen])
+        found[e, vertex] = rounded(graph, numbers, room, e, vertex, factor, most, _SIZES_TRIED[chosen])
 
 
 @jit
-def rounded(graph: Graph, numbers: Floats, room: Room, e: int, vertex: int, factor: float) -> int:
+def rounded(
+    graph: Graph, numbers: Floats, room: Room, e: int, vertex: int, factor: float, most: float, tried: float
+) -> int:
     """The least parallelism that is worth so many subtasks, within bounds; as it is where nobody knows."""
-    sized = room.sized[e, vertex] * factor
+    sized = room.busy[e, vertex] * min(room.size[e, vertex] * factor, most) * tried
     if math.isnan(sized):
         return room.now[e, vertex]
     missing = numbers[_ROUNDING_AT] + numbers[_ROUNDING_AT + 1] / max(sized, 1.0)
@@ -383,16 +403,20 @@ def rounded(graph: Graph, numbers: Floats, room: Room, e: int, vertex: int, fact
 
 
 @jit
-def commit(graph: Graph, room: Room, e: int, count: int, saving: float) -> None:
+def useful(graph: Graph, e: int, vertex: int, parallelism: int) -> float:
+    """How many subtasks are worth as much as these, of which the busiest has most key groups."""
+    groups = graph.key_groups[e, vertex]
+    return groups / (-(-groups // max(parallelism, 1))) if groups > 0 else float(parallelism)
+
+
+@jit
+def commit(graph: Graph, room: Room, e: int, count: int, saving: float, most: float) -> None:
     """Leave in `room.goal` where to go, or what there is if that is not worth a restart."""
     any_over = False
     for vertex in range(count):
         now = room.now[e, vertex]
-        enough = float(now)
-        groups = graph.key_groups[e, vertex]
-        if groups > 0:  # the busiest subtask has most groups
-            enough = groups / (-(-groups // max(now, 1)))
-        if room.strained[e, vertex] > enough and room.up[e, vertex] > now:
+        strained = room.busy[e, vertex] * min(room.limit[e, vertex], most)
+        if strained > useful(graph, e, vertex, now) and room.up[e, vertex] > now:
             any_over = True
     before, after = 0, 0
     for vertex in range(count):
