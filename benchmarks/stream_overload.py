@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.decima_settings import Numbers, finish_after, ratio_reported, reported
-from benchmarks.results import Row, at_least, at_most
-from benchmarks.stream_learning import COMPACT, OURS, UNSEEN_JOBS, USUAL, tuned_ds2
+from benchmarks.decima_settings import finish_after, ratio_reported, reported
+from benchmarks.results import Row, at_least
+from benchmarks.stream_learning import COMPACT, OURS, UNSEEN_JOBS, USUAL, ratio_row, tuned_ds2
 from benchmarks.stream_settings import (
     MEASURES,
     TRAINING_SEEDS,
@@ -34,7 +34,7 @@ from trimtab.benchmark.stream_autoscaling.suites import JobsSuite
 from trimtab.benchmark.suite import Scenario
 from trimtab.benchmark.tuned import shipped_tuned_values
 from trimtab.core.settings import Field
-from trimtab.core.statistics import mean_interval, paired_ratio
+from trimtab.core.statistics import mean_interval
 from trimtab.stream_autoscaling.job import Job
 from trimtab.stream_autoscaling.policies import make_policy
 from trimtab.stream_autoscaling.workload.presets import TraceSettings
@@ -79,16 +79,9 @@ def load_rows(load: Load, played: Sequence[Played]) -> list[Row]:
     ]
     best = min((one for one in played if one.name not in (COMPACT, OURS)), key=lambda one: one.cost)
     told = f"{load.label}: {COMPACT} / best of rules, {best.label}: cost"
-    rows.append(at_most_ratio(told, found[COMPACT].by_day("cost"), best.by_day("cost")))
+    rows.append(ratio_row(told, found[COMPACT].by_day("cost"), best.by_day("cost"), 1.0))
     told = f"{load.label}: {OURS} / best of rules, {best.label}: cost"
     return [*rows, ratio_reported(told, found[OURS].by_day("cost"), best.by_day("cost"))]
-
-
-def at_most_ratio(name: str, ours: Numbers, theirs: Numbers) -> Row:
-    """Ours over theirs, paired by day, at most 1."""
-    ratio = paired_ratio(ours, theirs, seed=0)
-    row = at_most(name, ratio.value, 1.0)
-    return Row(row.name, row.value, row.bar, row.holds, ratio.low, ratio.high)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
