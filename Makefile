@@ -61,7 +61,8 @@ train-stream-policies: $(VENV)/.dev-ready  ## Train what bench-stream-learning a
 	$(BIN)/python -m benchmarks.stream_training $(ARGS)
 
 train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (ten minutes on 16 cores, an hour on two).
-	$(BIN)/trimtab train stream --preset sure-compact --out runs/sure-compact $(ARGS)
+	$(BIN)/trimtab train stream --preset sure-compact --set searched=uneven --out runs/sure-compact-uneven $(ARGS)
+	$(BIN)/trimtab train stream --preset sure-compact-even --start-from runs/sure-compact-uneven/bundle --out runs/sure-compact $(ARGS)
 
 train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (half an hour on one core).
 	$(BIN)/trimtab train pod --preset aware --out runs/aware $(ARGS)

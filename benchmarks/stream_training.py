@@ -4,7 +4,8 @@ Networks learn from the same lessons, collected once by `make train-sure` (the p
 `runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals
 differ in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two
 small ones. The compact autoscaler needs no lessons: evolution finds its numbers with the preset
-`sure-compact`. Of a training the last is kept, so that no days of validation choose for anybody. What is
+`sure-compact`, but for those that count where arrivals are even, which it finds then, with
+`sure-compact-even`. Of a training the last is kept, so that no days of validation choose for anybody. What is
 there already is left alone. Trainings may go on from those of earlier ones, and differ from the preset.
 
     make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
@@ -37,6 +38,7 @@ from trimtab.core.errors import TrimtabError
 from trimtab.core.processes import Processes
 
 LESSONS = ROOT / "runs" / "sure-lessons"
+EVEN = "sure-compact-even"
 
 
 @dataclass(frozen=True)
@@ -109,13 +111,18 @@ def _teach(name: str, asked: Mapping[str, Any], folder: Path, start: Bundle | No
 
 
 def _search(name: str, asked: Mapping[str, Any], folder: Path, start: Bundle | None) -> Path:
-    """Numbers of the compact autoscaler."""
+    """Numbers of the compact autoscaler, and then those for even arrivals."""
     from trimtab.stream_autoscaling.sure.compact_task import PRESETS
     from trimtab.stream_autoscaling.sure.compact_training import COMPACT as SEARCH
 
-    usual = PRESETS.load(COMPACT, asked)
-    settings = PRESETS.load(COMPACT, {**asked, "training.validate_every": usual.training.iterations})
-    return SEARCH.train(settings, folder / "run", name=name, clock=lambda: datetime.now(UTC), start=start)
+    made, clock = folder, lambda: datetime.now(UTC)
+    for preset, searched in ((COMPACT, "uneven"), (EVEN, "even")):
+        usual = PRESETS.load(preset, asked)
+        last = {"training.validate_every": usual.training.iterations, "searched": searched}
+        settings = PRESETS.load(preset, {**asked, **last})
+        made = SEARCH.train(settings, folder / preset, name=name, clock=clock, start=start)
+        start = load_bundle(made)
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -95,11 +95,14 @@ def test_compact_ones_need_no_lessons(tmp_path: Path, monkeypatch: pytest.Monkey
     trained = trainings_noted(monkeypatch)
     words = ["--lessons", str(tmp_path / "none"), "--names", COMPACT, "--seeds", "2"]
     main([*words, "--bundles", str(tmp_path / "whole")])
-    ((name, settings, start),) = trained
-    assert name == f"{COMPACT}-2" and start is None and settings.courses[0].stretches == 1
-    assert settings.training.seed == 2 and settings.training.validate_every == settings.training.iterations
+    (name, settings, start), (again, then, found) = trained
+    assert name == again == f"{COMPACT}-2" and start is None and found is not None
+    assert (settings.searched, then.searched) == ("uneven", "even")
+    assert settings.courses[0].stretches == 1 and then.courses[0].trace.name == "twitter-like"
+    for one in (settings, then):
+        assert one.training.seed == 2 and one.training.validate_every == one.training.iterations
     main([*words, "--bundles", str(tmp_path / "more"), "--start-from", str(tmp_path / "whole")])
-    assert trained[1][2] is not None
+    assert trained[2][2] is not None
 
 
 def test_a_setting_without_a_value_is_refused(tmp_path: Path) -> None:

@@ -11,12 +11,17 @@ from tests.stream_autoscaling.sure_snapshots import random_graph, random_snapsho
 
 from trimtab.core.bundle import load_bundle
 from trimtab.core.errors import BundleError, SettingsError
+from trimtab.learning.evolution import evolved, first_state
+from trimtab.stream_autoscaling.deployment import Deployment
 from trimtab.stream_autoscaling.heuristics.banded import BandedDecider, banded
 from trimtab.stream_autoscaling.policies import find_bundle, make_policy
 from trimtab.stream_autoscaling.problem import Snapshot, allowed
+from trimtab.stream_autoscaling.simulator.simulator import StreamSimulator
 from trimtab.stream_autoscaling.sure import compact
 from trimtab.stream_autoscaling.sure.compact import (
+    EVENNESS,
     FACTS,
+    PRACTISED,
     SIZE,
     VERTEX_FACTS,
     CompactDecider,
@@ -24,14 +29,17 @@ from trimtab.stream_autoscaling.sure.compact import (
     compact_bundle,
     compact_policy,
     first_numbers,
+    for_even_arrivals,
     part,
     thrifty,
     widths,
 )
+from trimtab.stream_autoscaling.sure.compact_engine import play_out
 from trimtab.stream_autoscaling.sure.compact_explaining import explain_compact
 from trimtab.stream_autoscaling.sure.compact_task import CompactCourse, CompactSettings, CompactTask
 from trimtab.stream_autoscaling.sure.compact_training import COMPACT
-from trimtab.stream_autoscaling.workload.presets import TraceSettings
+from trimtab.stream_autoscaling.workload.jobs import make_job
+from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace, stretch_of
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -76,6 +84,10 @@ def test_facts_of_a_job_by_hand() -> None:
     found = CompactDecider(snapshot.graph, first_numbers()).think(snapshot)
     facts = dict(zip(FACTS, found.facts[0].tolist(), strict=True))
     ten, thirty, sixty = 390.0, 330.0, (56 * 300 + 3 * 600) / 59
+    even = 1 - (np.sqrt(300) / 30) ** 2 / thirty / 0.1  # the mean of the roots of thirty differences, squared
+    assert 0.98 < even < 1 and facts.pop("how even arrivals are") == pytest.approx(even)
+    shares = {name: facts.pop(f"{name}, even") for name in list(facts)[1:EVENNESS]}
+    assert shares == pytest.approx({name: even * facts[name] for name in shares})
     assert facts == pytest.approx(
         {
             "usual": 1.0,
@@ -127,6 +139,49 @@ def test_facts_of_a_vertex_by_hand() -> None:
             "variation of busy time": min(window.std() / window.mean() / 0.25 - 1, 1),
         }
     )
+
+
+@pytest.mark.parametrize(("change", "even"), [(0.0, 1.0), (0.05, 0.5), (0.2, 0.0), (0.4, 0.0)])
+def test_how_even_arrivals_are(change: float, even: float) -> None:
+    """Every minute differs by so much from the one before; a single rush on top hardly counts."""
+    came = np.full((1, 60, 2), 300.0)
+    came[:, ::2] *= 1 + change
+    rate = float(came[0, -30:, 0].mean())
+    snapshot = snapshot_of(chain_graph(2), history=60, parallelism=[4, 4], **{**BUSY, "records_in": came})
+    found = CompactDecider(snapshot.graph, first_numbers()).think(snapshot)
+    assert found.facts[0, EVENNESS] == pytest.approx(np.clip(1 - 300 * change / rate / 0.1, 0, 1))
+    assert found.facts[0, EVENNESS] == pytest.approx(even, abs=0.03)
+    assert found.facts[0, EVENNESS + 9] == pytest.approx(found.facts[0, EVENNESS] * found.facts[0, 9])
+
+
+def test_arrivals_of_which_little_is_known_are_not_even() -> None:
+    complete = np.zeros((1, 60, 2), np.bool_)
+    complete[:, -15:] = True  # fourteen differences of thirty
+    snapshot = snapshot_of(chain_graph(2), history=60, parallelism=[4, 4], complete=complete, **BUSY)
+    found = CompactDecider(snapshot.graph, first_numbers()).think(snapshot)
+    assert found.facts[0, 0] == 1.0 and found.facts[0, EVENNESS] == 0.0
+
+
+def test_numbers_for_even_arrivals_count_only_there() -> None:
+    random = np.random.default_rng(11)
+    other = first_numbers() + np.where(for_even_arrivals(), 5 * widths() * random.standard_normal(SIZE), 0.0)
+    graph, steps = chain_graph(2), np.array([1.0, 1.3] * 30)
+    told = {}
+    for name, times in (("even", np.ones(60)), ("uneven", steps)):
+        came = 300.0 * times[None, :, None] * np.ones((1, 60, 2))
+        snapshot = snapshot_of(graph, history=60, parallelism=[4, 4], **{**BUSY, "records_in": came})
+        deciders = [CompactDecider(graph, numbers) for numbers in (first_numbers(), other)]
+        told[name] = np.array([decider.think(snapshot).factors for decider in deciders])
+    np.testing.assert_array_equal(told["uneven"][0], told["uneven"][1])
+    assert (told["even"][0] != told["even"][1]).all()
+
+
+def test_a_mean_parallelism_nobody_practised_counts_as_the_largest_practised() -> None:
+    place = FACTS.index("mean parallelism")
+    for parallelism, fact in ((4, 0.0), (7, np.log2(7) / 2 - 1), (8, PRACTISED), (100, PRACTISED)):
+        snapshot = snapshot_of(chain_graph(2, most=128), history=60, parallelism=[parallelism] * 2, **BUSY)
+        found = CompactDecider(snapshot.graph, first_numbers()).think(snapshot)
+        assert found.facts[0, place] == pytest.approx(fact)
 
 
 def test_every_job_may_have_numbers_of_its_own() -> None:
@@ -239,10 +294,27 @@ def test_an_explanation_says_what_was_decided_and_what_moved_it() -> None:
     assert (first.on_size, first.on_saving) == pytest.approx((1.0, np.exp(1.5)))
 
 
+def test_a_fact_and_its_share_for_even_arrivals_are_one_influence() -> None:
+    """Nothing varies in these arrivals: they are as even as can be."""
+    snapshot = snapshot_of(chain_graph(2), history=60, parallelism=[1, 4], since_rescale_s=1350.0, **BUSY)
+    numbers, fact = first_numbers(), "restarted within 45 minutes"
+    numbers[part("size")][FACTS.index(f"{fact}, even")] = 0.5
+    numbers[part("size")][EVENNESS] = -0.25
+    told = explain_compact(CompactDecider(snapshot.graph, numbers), snapshot)
+    found = {one.fact: one for one in told.influences}
+    assert list(found) and set(found) == set(FACTS[1 : EVENNESS + 1])
+    assert found[fact].on_size == pytest.approx(np.exp(0.5 * 0.5))
+    assert found["how even arrivals are"].on_size == pytest.approx(np.exp(0.5 * 0.5 - 0.25))
+
+
+def course(**changes) -> CompactCourse:
+    usual = {"jobs": ("linear:2",), "stretches": 2, "hours": 0.25, "trace": TraceSettings(name="sine")}
+    return CompactCourse.model_validate(usual | changes)
+
+
 def small_settings(**changes) -> CompactSettings:
-    course = CompactCourse(jobs=("linear:2",), stretches=2, hours=0.25, trace=TraceSettings(name="sine"))
     training = {"iterations": 2, "pairs": 2, "validate_every": 1, "checkpoint_every": 1}
-    whole = {"courses": (course,), "validation": 1, "workers": 1, "training": training, **changes}
+    whole = {"courses": (course(),), "validation": 1, "workers": 1, "training": training, **changes}
     return CompactSettings.model_validate(whole)
 
 
@@ -273,12 +345,45 @@ def test_in_practice_it_may_be_dearer_to_be_late() -> None:
     assert dear - cheap == pytest.approx(2 * usual.violation_cost)
 
 
+def test_slots_may_count_in_a_course() -> None:
+    """Twice the logarithm of what a stretch takes on average, on top of that of what it costs."""
+    rows = np.stack([first_numbers(), first_numbers() + 3 * widths()])
+    costs, both = (
+        CompactTask(small_settings(courses=[course(slots=slots)])).trial(rows, 0) for slots in (0.0, 2.0)
+    )
+    task = CompactTask(small_settings())
+    (ground,) = task._drawn(course(), 0)
+    jobs = [make_job(ground.job)] * 2
+    taken = []
+    for row in rows:
+        traces = [
+            stretch_of(draw_trace(ground.trace, job, seed=seed, part="training"), 900, 60.0, seed=seed)
+            for job, seed in zip(jobs, ground.seeds, strict=True)
+        ]
+        simulator = StreamSimulator(jobs, traces, Deployment(), seeds=list(ground.seeds))
+        taken.append(play_out(simulator, np.stack([row, row])).slots.mean() / 15)
+    np.testing.assert_allclose(both - costs, 2 * np.log(taken))
+    assert (both != costs).all()
+
+
+@pytest.mark.parametrize(("searched", "moves"), [("all", (1, 1)), ("even", (1, 0)), ("uneven", (0, 1))])
+def test_a_part_of_the_numbers_may_be_searched_alone(searched: str, moves: tuple[int, int]) -> None:
+    training = {"pairs": 8, "step": 2.0}
+    task = CompactTask(small_settings(searched=searched, courses=(course(hours=2),), training=training))
+    even = for_even_arrivals()
+    for mask, move in ((even, moves[0]), (~even, moves[1])):
+        np.testing.assert_array_equal(task.widths[mask], move * widths()[mask])
+    state, _ = evolved(first_state(task.start), task, task.settings.training)
+    assert bool((state.numbers[even] != task.start[even]).any()) == bool(moves[0])
+    assert bool((state.numbers[~even] != task.start[~even]).any()) == bool(moves[1])
+
+
 def test_jobs_of_a_course_take_turns() -> None:
-    course = CompactCourse(jobs=("linear:2", "linear:3", "linear:4"), jobs_at_once=2, stretches=1)
-    task = CompactTask(small_settings(courses=(course,)))
-    played = [[one.job for one in task._drawn(course, iteration)] for iteration in range(3)]
+    three = CompactCourse(jobs=("linear:2", "linear:3", "linear:4"), jobs_at_once=2, stretches=1)
+    task = CompactTask(small_settings(courses=(three,)))
+    played = [[one.job for one in task._drawn(three, iteration)] for iteration in range(3)]
     assert played == [["linear:2", "linear:3"], ["linear:4", "linear:2"], ["linear:3", "linear:4"]]
-    seeds = [seed for iteration in range(6) for one in task._drawn(course, iteration) for seed in one.seeds]
+    seeds = [seed for iteration in range(6) for one in task._drawn(three, iteration) for seed in one.seeds]
     assert len(set(seeds)) == len(seeds)
 
 

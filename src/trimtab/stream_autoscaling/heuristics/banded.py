@@ -252,10 +252,21 @@ class Arrivals:
 
     def noise(self, count: int) -> Floats:
         """How much neighbouring ones of the last intervals differ, as a standard deviation of each, [E]."""
+        changes, both = self._changes(count)
+        return np.sqrt((changes**2).sum(1) / np.maximum(both.sum(1), 1) / 2)
+
+    def usual_change(self, count: int) -> Floats:
+        """The same as it mostly is: a single rush hardly counts, [E]; infinite where too little is known."""
+        changes, both = self._changes(count)
+        number = both.sum(1)
+        middle = (np.sqrt(np.abs(changes)).sum(1) / np.maximum(number, 1)) ** 2
+        return np.where(2 * number >= count, middle, np.inf)
+
+    def _changes(self, count: int) -> tuple[Floats, Flags]:
+        """From each of the last intervals to the next, 0 where nobody knows; and where somebody does."""
         total, told = self._total[:, -count - 1 :], self._told[:, -count - 1 :]
-        both = told[:, 1:] & told[:, :-1]
-        squares = np.where(both, np.diff(total, axis=1), 0.0) ** 2
-        return np.sqrt(squares.sum(1) / np.maximum(both.sum(1), 1) / 2)
+        both: Flags = told[:, 1:] & told[:, :-1]
+        return np.where(both, np.diff(total, axis=1), 0.0), both
 
     def waiting(self) -> Floats:
         """Records that waited before all sources when each last reported, [E]."""

@@ -21,11 +21,14 @@ from trimtab.stream_autoscaling.simulator.state import NEVER, History, State
 from trimtab.stream_autoscaling.sure.compact import (
     CATCH_UP_S,
     DAY_S,
+    EVENNESS,
     FACTS,
     LARGEST,
     LARGEST_OF_A_VERTEX,
     LONG_AGO_S,
+    PRACTISED,
     TRIED,
+    UNEVEN,
     USUAL_NOISE,
     USUAL_VERTICES,
     part,
@@ -301,27 +304,33 @@ def find_facts(
     facts[6] = math.cos(day)
     facts[7] = math.sin(2 * day)
     facts[8] = math.cos(2 * day)
-    noise = noise_of(room, spans, e) / rate if some else USUAL_NOISE
+    noise, change = noise_of(room, spans, e)
+    noise = noise / rate if some else USUAL_NOISE
+    even = clip(1 - change / rate / UNEVEN, 0.0, 1.0) if some else 0.0
     facts[9] = clip(noise / USUAL_NOISE - 1, -1.0, 1.0)
-    facts[10] = math.log2(max(subtasks / count, 1.0)) / 2 - 1
+    facts[10] = min(math.log2(max(subtasks / count, 1.0)) / 2 - 1, PRACTISED)
     facts[11] = 0.0 if math.isnan(latency_s) else clip(latency_s / spans.slo_s, 0.0, 2.0)
     facts[12] = clip(minutes_waiting, 0.0, 2.0)
     facts[13] = math.log(count / USUAL_VERTICES)
     facts[14] = clip(1 - since_s / 900, 0.0, 1.0)
     facts[15] = clip(1 - since_s / 2700, 0.0, 1.0)
     facts[16] = clip(since_s / 3600 - 0.75, 0.0, 1.0)
+    for fact in range(EVENNESS):
+        facts[EVENNESS + fact] = facts[fact] * even
 
 
 @jit
-def noise_of(room: Room, spans: Spans, e: int) -> float:
-    """How much neighbouring intervals differ, as a standard deviation of each."""
-    squares, number = 0.0, 0
+def noise_of(room: Room, spans: Spans, e: int) -> tuple[float, float]:
+    """How much neighbouring intervals differ, as a standard deviation of each, and how much mostly."""
+    squares, roots, number = 0.0, 0.0, 0
     for place in range(max(spans.looked_back - spans.thirty, 1), spans.looked_back):
         if room.told[e, place] and room.told[e, place - 1]:
             difference = room.came[e, place] - room.came[e, place - 1]
             squares += difference * difference
+            roots += math.sqrt(abs(difference))
             number += 1
-    return math.sqrt(squares / max(number, 1) / 2)
+    mostly = (roots / max(number, 1)) ** 2 if 2 * number >= spans.thirty else math.inf
+    return math.sqrt(squares / max(number, 1) / 2), mostly
 
 
 @jit

@@ -6,6 +6,8 @@ the simulator does; here both are one compiled loop, an environment after the ot
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from trimtab.core.errors import ActionError
@@ -17,11 +19,18 @@ from trimtab.stream_autoscaling.simulator.stepping import ask, environment, hist
 from trimtab.stream_autoscaling.sure.compact import FACTS, HOUR_S, RECENT_S, SIZE, WINDOW_S
 from trimtab.stream_autoscaling.sure.compact_deciding import Room, Spans, decide, jit
 
-__all__ = ["play_out"]
+__all__ = ["Lived", "play_out"]
 
 
-def play_out(simulator: StreamSimulator, numbers: Floats) -> Floats:
-    """Live from the reset until every trace is over; what each environment earned, [E].
+class Lived(NamedTuple):
+    """What became of each environment, summed over its intervals, [E]."""
+
+    rewards: Floats
+    slots: Floats
+
+
+def play_out(simulator: StreamSimulator, numbers: Floats) -> Lived:
+    """Live from the reset until every trace is over.
 
     Every environment has numbers of its own, [E, numbers].
     """
@@ -29,7 +38,7 @@ def play_out(simulator: StreamSimulator, numbers: Floats) -> Floats:
         raise ActionError(f"numbers of shape {numbers.shape}; give ({simulator.size}, {SIZE})")
     if simulator.state.run["interval"].any():
         raise ActionError("some have lived already; reset the simulator first")
-    rewards = np.zeros(simulator.size)
+    lived = Lived(np.zeros(simulator.size), np.zeros(simulator.size))
     with np.errstate(over="ignore"):  # hashes wrap around; numpy warns of it where nothing is compiled
         _play_all(
             simulator.state,
@@ -39,9 +48,9 @@ def play_out(simulator: StreamSimulator, numbers: Floats) -> Floats:
             np.ascontiguousarray(numbers, np.float64),
             _spans_of(simulator),
             _room_for(simulator),
-            rewards,
+            lived,
         )
-    return rewards
+    return lived
 
 
 def _spans_of(simulator: StreamSimulator) -> Spans:
@@ -97,11 +106,11 @@ def _play_all(
     numbers: Floats,
     spans: Spans,
     room: Room,
-    rewards: Floats,
+    lived: Lived,
 ) -> None:
-    """Live until the traces are over, one environment after the other; add up what each earns."""
+    """Live until the traces are over, one environment after the other; add up what each earns and takes."""
     length = histories.present.shape[1] // 2
-    for index in range(len(rewards)):
+    for index in range(len(lived.rewards)):
         s, h = environment(batch, index), history_of(histories, index)
         step = 0
         while s.run[0]["interval"] < s.run[0]["intervals"]:
@@ -110,7 +119,8 @@ def _play_all(
             allow(s, h, graph, spans, room, index, place + length - 1)
             ask(s, d, room.goal[index])
             run_interval(s, h, d, place, length)
-            rewards[index] += s.run[0]["reward"]
+            lived.rewards[index] += s.run[0]["reward"]
+            lived.slots[index] += s.run[0]["slots"]
             step += 1
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trimtab.core.errors import ActionError
 from trimtab.stream_autoscaling.problem import Flags, Floats, Integers, Snapshot
-from trimtab.stream_autoscaling.sure.compact import FACTS, CompactDecider, Factors
+from trimtab.stream_autoscaling.sure.compact import EVENNESS, FACTS, CompactDecider, Factors
 
 __all__ = ["CompactExplanation", "FactInfluence", "explain_compact"]
 
@@ -66,11 +66,14 @@ def explain_compact(decider: CompactDecider, snapshot: Snapshot) -> CompactExpla
 
 
 def _influences(decider: CompactDecider, facts: Floats, factors: Factors) -> list[FactInfluence]:
-    """The strongest first; what is usual is no influence."""
+    """The strongest first; what is usual is no influence. A fact and its share for even arrivals are one."""
     told = []
-    for place, fact in enumerate(FACTS[1:], 1):
+    for place, fact in enumerate(FACTS[1 : EVENNESS + 1], 1):
         without = facts.copy()
-        without[:, place] = 0.0
+        if place == EVENNESS:
+            without[:, EVENNESS:] = 0.0
+        else:
+            without[:, [place, place + EVENNESS]] = 0.0
         other = decider.factors(without)
         size, _, limit, saving = (float(a[0] / b[0]) for a, b in zip(factors, other, strict=True))
         told.append(FactInfluence(fact, float(facts[0, place]), size, limit, saving))

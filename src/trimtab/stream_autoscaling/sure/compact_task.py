@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,17 @@ from trimtab.learning.evolution import EvolutionSettings
 from trimtab.rates.parts import Part
 from trimtab.stream_autoscaling.deployment import MOST_VIOLATION_COST, Deployment
 from trimtab.stream_autoscaling.policies import make_policy
-from trimtab.stream_autoscaling.problem import Floats, StreamPolicy
+from trimtab.stream_autoscaling.problem import Flags, Floats, StreamPolicy
 from trimtab.stream_autoscaling.simulator.simulator import Foreknowing, StreamSimulator
-from trimtab.stream_autoscaling.sure.compact import CompactPolicy, compact_policy, first_numbers, widths
-from trimtab.stream_autoscaling.sure.compact_engine import play_out
+from trimtab.stream_autoscaling.sure.compact import (
+    SIZE,
+    CompactPolicy,
+    compact_policy,
+    first_numbers,
+    for_even_arrivals,
+    widths,
+)
+from trimtab.stream_autoscaling.sure.compact_engine import Lived, play_out
 from trimtab.stream_autoscaling.workload.jobs import make_job
 from trimtab.stream_autoscaling.workload.presets import TraceSettings, draw_trace, stretch_of
 
@@ -43,6 +50,9 @@ class CompactCourse(Settings):
     stretches: int = Field(default=2, ge=1, le=1000, description="Stretches of each job in an iteration.")
     hours: float = Field(default=12.0, gt=0, le=24 * 366, description="Length of a stretch.")
     weight: float = Field(default=1.0, gt=0, le=100, description="What a per cent of a job counts.")
+    slots: float = Field(
+        default=0.0, ge=0, le=100, description="What a per cent of slot-hours counts, over one of the cost."
+    )
 
 
 class CompactSettings(Settings):
@@ -68,6 +78,10 @@ class CompactSettings(Settings):
         le=100,
         description="What a late interval costs in practice, over what it costs in validation.",
     )
+    searched: Literal["all", "even", "uneven"] = Field(
+        default="all",
+        description="Numbers that may move: all, those for even arrivals alone, or only the others.",
+    )
     rule: str = Field(
         default="banded", min_length=1, description="Rule that validation scores are measured against."
     )
@@ -87,6 +101,12 @@ class CompactSettings(Settings):
 
 
 PRESETS = Presets("trimtab.stream_autoscaling.sure", CompactSettings, "compact_presets")
+
+
+def _may_move(settings: CompactSettings) -> Flags:
+    if settings.searched == "all":
+        return np.ones(SIZE, np.bool_)
+    return for_even_arrivals() == (settings.searched == "even")
 
 
 def check_settings(settings: CompactSettings) -> None:
@@ -146,12 +166,12 @@ class CompactTask:
         check_settings(settings)
         self.settings = settings
         self.decisions = 0
-        self.widths = widths()
+        self.widths = np.where(_may_move(settings), widths(), 0.0)
         self.start = first_numbers() if start is None else compact_policy(start).numbers
         self._playing = Processes(settings.workers)
 
     def trial(self, candidates: Floats, iteration: int) -> Floats:
-        """Weighted mean of the logarithm of each job's cost, by candidate."""
+        """Weighted mean of the logarithms of each job's cost, and of its slots where they count."""
         grounds = [
             (course, one) for course in self.settings.courses for one in self._drawn(course, iteration)
         ]
@@ -168,8 +188,11 @@ class CompactTask:
             for course, ground in grounds
             for chunk in chunks
         ]
-        costs = self._costs(plays).reshape(len(grounds), len(candidates))
-        return np.average(np.log(costs), axis=0, weights=[ground.weight for _, ground in grounds])
+        costs, slots = (found.reshape(len(grounds), len(candidates)) for found in self._measured(plays))
+        counts = np.array([[course.slots] for course, _ in grounds])
+        return np.average(
+            np.log(costs) + counts * np.log(slots), axis=0, weights=[ground.weight for _, ground in grounds]
+        )
 
     def score(self, numbers: Floats) -> dict[str, float]:
         ratios = self._validated(CompactPolicy("candidate", numbers)) / self._rule_costs
@@ -213,17 +236,18 @@ class CompactTask:
         plays = [
             _Play(ground, self.settings.deployment, "validation", None, policy) for ground in self._validation
         ]
-        return self._costs(plays)
+        return self._measured(plays)[0]
 
-    def _costs(self, plays: Sequence[_Play]) -> Floats:
-        """Mean cost of each candidate of each play, one after the other."""
+    def _measured(self, plays: Sequence[_Play]) -> tuple[Floats, Floats]:
+        """Mean cost and mean slots of each candidate of each play, one after the other."""
         played = self._playing(_played, plays)
-        self.decisions += sum(decisions for _, decisions in played)
-        return np.concatenate([costs for costs, _ in played])
+        self.decisions += sum(decisions for _, _, decisions in played)
+        costs, slots, _ = zip(*played, strict=True)
+        return np.concatenate(costs), np.concatenate(slots)
 
 
-def _played(play: _Play) -> tuple[Floats, int]:
-    """What the stretches cost an interval on average, by candidate; decisions made."""
+def _played(play: _Play) -> tuple[Floats, Floats, int]:
+    """What an interval of the stretches costs and takes on average, by candidate; decisions made."""
     ground, deployment = play.ground, play.deployment
     job = make_job(ground.job)
     traces = [draw_trace(ground.trace, job, seed=seed, part=play.part) for seed in ground.seeds]
@@ -239,19 +263,28 @@ def _played(play: _Play) -> tuple[Floats, int]:
         deployment,
         seeds=list(ground.seeds) * play.candidates,
     )
-    total = _earned(play.policy, simulator)
+    lived = _lived(play.policy, simulator)
     intervals = np.array([trace.length_s // deployment.interval_s for trace in simulator.traces])
-    costs = 1 - deployment.objective.latency_weight - total / intervals
-    return costs.reshape(play.candidates, len(traces)).mean(1), int(intervals.sum())
+    costs, slots = (
+        found.reshape(play.candidates, len(traces)).mean(1)
+        for found in (
+            1 - deployment.objective.latency_weight - lived.rewards / intervals,
+            lived.slots / intervals,
+        )
+    )
+    return costs, slots, int(intervals.sum())
 
 
-def _earned(policy: StreamPolicy, simulator: StreamSimulator) -> Floats:
-    """Sum of the rewards of each environment until all traces are over."""
+def _lived(policy: StreamPolicy, simulator: StreamSimulator) -> Lived:
+    """What becomes of each environment until all traces are over."""
     if isinstance(policy, CompactPolicy):
         return play_out(
             simulator, np.broadcast_to(policy.numbers, (simulator.size, policy.numbers.shape[-1]))
         )
-    decider, total = policy.begin(simulator.graph), np.zeros(simulator.size)
+    decider, lived = policy.begin(simulator.graph), Lived(np.zeros(simulator.size), np.zeros(simulator.size))
     while not simulator.ended.all():
-        total += simulator.step(decider.decide(simulator.snapshot())).rewards
-    return total
+        over = simulator.ended
+        outcome = simulator.step(decider.decide(simulator.snapshot()))
+        lived.rewards[:] += outcome.rewards
+        lived.slots[:] += np.where(over, 0, outcome.slots)
+    return lived
