@@ -21,7 +21,7 @@ from trimtab.stream_autoscaling.sure import compact
 from trimtab.stream_autoscaling.sure.compact import (
     EVENNESS,
     FACTS,
-    PRACTISED,
+    MOST_PRACTISED,
     SIZE,
     VERTEX_FACTS,
     CompactDecider,
@@ -178,7 +178,7 @@ def test_numbers_for_even_arrivals_count_only_there() -> None:
 
 def test_a_mean_parallelism_nobody_practised_counts_as_the_largest_practised() -> None:
     place = FACTS.index("mean parallelism")
-    for parallelism, fact in ((4, 0.0), (7, np.log2(7) / 2 - 1), (8, PRACTISED), (100, PRACTISED)):
+    for parallelism, fact in ((4, 0.0), (7, np.log2(7) / 2 - 1), (8, MOST_PRACTISED), (100, MOST_PRACTISED)):
         snapshot = snapshot_of(chain_graph(2, most=128), history=60, parallelism=[parallelism] * 2, **BUSY)
         found = CompactDecider(snapshot.graph, first_numbers()).think(snapshot)
         assert found.facts[0, place] == pytest.approx(fact)

@@ -94,11 +94,9 @@ VERTEX_FACTS = (
     "needed against parallelism",
     "variation of busy time",
 )
+_FUNCTIONS = ("size", "size when down", "limit", "saving")
 PARTS = {
-    "size": len(FACTS),
-    "size when down": len(FACTS),
-    "limit": len(FACTS),
-    "saving": len(FACTS),
+    **dict.fromkeys(_FUNCTIONS, len(FACTS)),
     "size of a vertex": len(VERTEX_FACTS),
     "limit of a vertex": len(VERTEX_FACTS),
     "rounding": 2,
@@ -117,7 +115,7 @@ CATCH_UP_S = 300.0
 USUAL_NOISE, USUAL_VERTICES = 0.25, 20.0
 UNEVEN = 0.1
 """Arrivals are not even at all where neighbouring minutes differ by this much and more, usually."""
-PRACTISED = 0.45
+MOST_PRACTISED = 0.45
 """Beyond this mean parallelism, as the fact counts it, nobody has practised: it counts as this."""
 LONG_AGO_S = 7200.0
 TRIED = 0.03 * np.arange(-5, 6)
@@ -156,7 +154,7 @@ def for_even_arrivals() -> Flags:
     68
     """
     found = np.zeros(SIZE, np.bool_)
-    for name in ("size", "size when down", "limit", "saving"):
+    for name in _FUNCTIONS:
         place = part(name)
         found[place.start + EVENNESS : place.stop] = True
     return found
@@ -258,8 +256,7 @@ class CompactDecider:
 
     def factors(self, facts: Floats) -> Factors:
         """What the learned functions make of some facts, [E, facts]."""
-        names = ("size", "size when down", "limit", "saving")
-        return Factors(*(np.exp(_within((facts * self._parts[name]).sum(1), LARGEST)) for name in names))
+        return Factors(*(np.exp(_within((facts * self._parts[name]).sum(1), LARGEST)) for name in _FUNCTIONS))
 
     def _rounded(self, subtasks: Floats, snapshot: Snapshot) -> Integers:
         """Whole subtasks; a learned part of one may be missing."""
@@ -289,7 +286,7 @@ class CompactDecider:
             np.sin(2 * day),
             np.cos(2 * day),
             np.clip(_over(came.noise(count(30)), rate, USUAL_NOISE) / USUAL_NOISE - 1, -1, 1),
-            np.minimum(np.log2(np.maximum(parallelism, 1)) / 2 - 1, PRACTISED),
+            np.minimum(np.log2(np.maximum(parallelism, 1)) / 2 - 1, MOST_PRACTISED),
             np.clip(latency, 0, 2),
             np.clip(minutes_waiting, 0, 2),
             np.log(self._count / USUAL_VERTICES),

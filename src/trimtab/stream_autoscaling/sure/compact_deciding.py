@@ -26,7 +26,7 @@ from trimtab.stream_autoscaling.sure.compact import (
     LARGEST,
     LARGEST_OF_A_VERTEX,
     LONG_AGO_S,
-    PRACTISED,
+    MOST_PRACTISED,
     TRIED,
     UNEVEN,
     USUAL_NOISE,
@@ -308,7 +308,7 @@ def find_facts(
     noise = noise / rate if some else USUAL_NOISE
     even = clip(1 - change / rate / UNEVEN, 0.0, 1.0) if some else 0.0
     facts[9] = clip(noise / USUAL_NOISE - 1, -1.0, 1.0)
-    facts[10] = min(math.log2(max(subtasks / count, 1.0)) / 2 - 1, PRACTISED)
+    facts[10] = min(math.log2(max(subtasks / count, 1.0)) / 2 - 1, MOST_PRACTISED)
     facts[11] = 0.0 if math.isnan(latency_s) else clip(latency_s / spans.slo_s, 0.0, 2.0)
     facts[12] = clip(minutes_waiting, 0.0, 2.0)
     facts[13] = math.log(count / USUAL_VERTICES)
