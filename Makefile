@@ -60,9 +60,10 @@ train-sure: $(VENV)/.dev-ready  ## Train the shipped autoscaler (hours on two co
 train-stream-policies: $(VENV)/.dev-ready  ## Train what bench-stream-learning and -ablations compare, from the lessons of train-sure (hours on two cores).
 	$(BIN)/python -m benchmarks.stream_training $(ARGS)
 
-train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (ten minutes on 16 cores, an hour on two).
+train-sure-compact: $(VENV)/.dev-ready  ## Train the compact autoscaler of streaming jobs (20 minutes on 16 cores, two to three hours on two).
 	$(BIN)/trimtab train stream --preset sure-compact --set searched=uneven --out runs/sure-compact-uneven $(ARGS)
-	$(BIN)/trimtab train stream --preset sure-compact-even --start-from runs/sure-compact-uneven/bundle --out runs/sure-compact $(ARGS)
+	$(BIN)/trimtab train stream --preset sure-compact-longer --start-from runs/sure-compact-uneven/bundle --out runs/sure-compact-longer $(ARGS)
+	$(BIN)/trimtab train stream --preset sure-compact-even --start-from runs/sure-compact-longer/bundle --out runs/sure-compact $(ARGS)
 
 train-aware: $(VENV)/.dev-ready  ## Train the shipped autoscaler of services (half an hour on one core).
 	$(BIN)/trimtab train pod --preset aware --out runs/aware $(ARGS)

@@ -8,7 +8,7 @@ differs. The best of rules and rivals is chosen on these very days, which favour
 means over the six; their intervals are over days.
 
 SURE is there as a network (`sure`, with a recurrent unit; `sure-sampler`, with the paper's sampler of
-subgraphs) and as 154 numbers that evolution found (`sure-compact`): the same gate between
+subgraphs) and as 155 numbers that evolution found (`sure-compact`): the same gate between
 holding and committing, around what the same rule would do. On days of training the compact one costs less, so
 the bars are for it, and the same ratios of the network are reported. Beside them play the rule around which
 both step (`banded`), both as they are before training, DS2 with its usual settings here (it aims at 75 %

@@ -3,10 +3,11 @@
 Networks learn from the same lessons, collected once by `make train-sure` (the preset `sure`; they lie in
 `runs/sure-lessons`), for the same number of iterations, five times with other seeds. SURE and its rivals
 differ in their encoder alone and learn from all six jobs; the variants of SURE's sampler learn from the two
-small ones. The compact autoscaler needs no lessons: evolution finds its numbers with the preset
-`sure-compact`, but for those that count where arrivals are even, which it finds then, with
-`sure-compact-even`. Of a training the last is kept, so that no days of validation choose for anybody. What is
-there already is left alone. Trainings may go on from those of earlier ones, and differ from the preset.
+small ones. The compact autoscaler needs no lessons: evolution finds its numbers with the presets
+`sure-compact` and `sure-compact-longer`, but for those that count where arrivals are even, which it finds
+then, with `sure-compact-even`. Of a training the last is kept, so that no days of validation choose for
+anybody. What is there already is left alone. Trainings may go on from those of earlier ones, and differ from
+the preset.
 
     make train-stream-policies ARGS="--names sure dream --seeds 0 --bundles runs/policies"
     make train-stream-policies ARGS="--names sure-compact --bundles runs/policies"
@@ -38,7 +39,9 @@ from trimtab.core.errors import TrimtabError
 from trimtab.core.processes import Processes
 
 LESSONS = ROOT / "runs" / "sure-lessons"
-EVEN = "sure-compact-even"
+LONGER, EVEN = "sure-compact-longer", "sure-compact-even"
+OTHER_DAYS = 100
+"""Added to a seed, so that the same search practises on other stretches."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +114,15 @@ def _teach(name: str, asked: Mapping[str, Any], folder: Path, start: Bundle | No
 
 
 def _search(name: str, asked: Mapping[str, Any], folder: Path, start: Bundle | None) -> Path:
-    """Numbers of the compact autoscaler, and then those for even arrivals."""
+    """Numbers of the compact autoscaler, twice, and then those for even arrivals."""
     from trimtab.stream_autoscaling.sure.compact_task import PRESETS
     from trimtab.stream_autoscaling.sure.compact_training import COMPACT as SEARCH
 
     made, clock = folder, lambda: datetime.now(UTC)
-    for preset, searched in ((COMPACT, "uneven"), (EVEN, "even")):
+    for preset, searched, seed in ((COMPACT, "uneven", 0), (LONGER, "uneven", OTHER_DAYS), (EVEN, "even", 0)):
         usual = PRESETS.load(preset, asked)
         last = {"training.validate_every": usual.training.iterations, "searched": searched}
+        last["training.seed"] = asked["training.seed"] + seed
         settings = PRESETS.load(preset, {**asked, **last})
         made = SEARCH.train(settings, folder / preset, name=name, clock=clock, start=start)
         start = load_bundle(made)

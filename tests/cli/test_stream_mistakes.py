@@ -371,7 +371,10 @@ def test_histories_that_are_not_there(left_alone: Callable, words: list[str], sa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--preset", "sur"], "no preset 'sur'; there are sure, sure-compact, sure-compact-even, sure-cpu"),
+        (
+            ["--preset", "sur"],
+            "no preset 'sur'; there are sure, sure-compact, sure-compact-even, sure-compact-l",
+        ),
         (["--set", "network.hiddem=3"], "network.hiddem is not a setting; did you mean 'hidden'?"),
         (["--set", "teacher=ds3"], "teacher = ds3: no policy 'stream/ds3'; did you mean"),
         (["--set", "environments=5"], "choose a multiple of"),

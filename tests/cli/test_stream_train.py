@@ -136,7 +136,7 @@ def test_flags_lie_over_the_preset(run: Callable, asked: list[SureSettings]) -> 
 
 def test_presets_are_listed_with_a_sentence(run: Callable) -> None:
     listed = run("train", "stream", "--presets", "--json").json
-    compact = ["sure-compact", "sure-compact-even"]
+    compact = ["sure-compact", "sure-compact-even", "sure-compact-longer"]
     assert [entry["name"] for entry in listed] == sorted([*preset_names(), *compact])
     assert all(entry["description"].endswith(".") for entry in listed)
     listed = run("train", "stream", "--presets").out

@@ -82,7 +82,7 @@ def compare(
     ],
 )
 def test_it_lives_through_the_same_as_asked_from_python(changes: dict[str, Any]) -> None:
-    lived = compare(["linear:2", "linear:4"], 1.0, 1, **changes)
+    lived = compare(["linear:2", "linear:4"], 2.0, 1, **changes)
     assert lived.state.run["restarts"].sum() > 0
 
 
@@ -118,7 +118,7 @@ def test_all_six_jobs_live_through_the_same() -> None:
 
 def test_numbers_of_another_shape_and_a_second_life_are_refused() -> None:
     simulator = simulator_of(["linear:2"], 0.5, 1)
-    with pytest.raises(ActionError, match=r"numbers of shape \(1, 154\); give \(2, 154\)"):
+    with pytest.raises(ActionError, match=r"numbers of shape \(1, 155\); give \(2, 155\)"):
         play_out(simulator, first_numbers()[None])
     play_out(simulator, candidates_of(simulator))
     with pytest.raises(ActionError, match="some have lived already; reset the simulator first"):

@@ -184,6 +184,25 @@ def test_a_mean_parallelism_nobody_practised_counts_as_the_largest_practised() -
         assert found.facts[0, place] == pytest.approx(fact)
 
 
+@pytest.mark.parametrize(("rush", "times"), [(300.0, 1.0), (1200.0, 1200 / 390)])
+def test_no_more_is_given_than_was_learned_to_be_most(
+    monkeypatch: pytest.MonkeyPatch, rush: float, times: float
+) -> None:
+    """Twenty for each busy subtask are learned, and two at most for each that the last minutes need."""
+    monkeypatch.setattr(compact, "TRIED", np.zeros(1))
+    came = np.full((1, 60, 2), 300.0)
+    came[:, -3:] = rush
+    graph = chain_graph(2, most=1000)
+    snapshot = snapshot_of(graph, history=60, parallelism=[4, 4], **{**BUSY, "records_in": came})
+    numbers = first_numbers()
+    numbers[part("size")][0], numbers[part("most given")] = np.log(20.0), np.log(2.0)
+    found = CompactDecider(graph, numbers).think(snapshot)
+    assert found.goal.tolist() == np.ceil(2 * times * found.needed - 1e-9).tolist()
+    numbers[part("most given")] = np.log(100.0)
+    freely = CompactDecider(graph, numbers).think(snapshot)
+    assert freely.goal.tolist() == np.ceil(20 * freely.needed - 1e-9).tolist()
+
+
 def test_every_job_may_have_numbers_of_its_own() -> None:
     random = np.random.default_rng(2)
     rows = first_numbers() + 2 * widths() * random.standard_normal((3, SIZE))

@@ -5,7 +5,7 @@ before the job is scaled up, how much must be saved before it is scaled down, an
 vertex to vertex are exponentials of linear functions of a few facts: the trend of the last hour, its noise,
 the time of day, what waits, how long ago the job restarted, and again of all of these times how even arrivals
 are. Subtasks are whole, so some sizes waste less than others: of those near the one aimed at, that is taken
-where all vertices together have fewest for it. These are 154 numbers, which evolution finds by playing whole
+where all vertices together have fewest for it. These are 155 numbers, which evolution finds by playing whole
 days. All of it runs on numpy, for many jobs at once, and remembers nothing.
 """
 
@@ -102,10 +102,14 @@ PARTS = {
     "rounding": 2,
     "catching up": 1,
     "worth of more": 1,
+    "most given": 1,
 }
 """How many numbers each part has; they lie one after the other."""
 SIZE = sum(PARTS.values())
 
+FIRST_MOST = 3.0
+"""Where training starts, a vertex gets at most so many subtasks for each that the busiest of the last 3, 10
+and 30 minutes would keep busy: what a rush will grow to is learned from rushes that were met."""
 FIRST_PATIENCE = 3.0
 """Where training starts, e to this power times as much must be saved right after a restart."""
 LARGEST, LARGEST_OF_A_VERTEX = 6.0, 2.0
@@ -143,20 +147,24 @@ def first_numbers() -> Floats:
     numbers[part("limit")][0] = -math.log(usual["limit"])
     numbers[part("saving")][0] = math.log(usual["saving"])
     numbers[part("worth of more")] = 1.0
+    numbers[part("most given")] = math.log(FIRST_MOST)
     numbers[part("saving")][FACTS.index("restarted within 45 minutes")] = FIRST_PATIENCE
     return numbers
 
 
 def for_even_arrivals() -> Flags:
-    """Which numbers count only where arrivals are even.
+    """Which numbers are searched for where arrivals are even; elsewhere they are worth nothing.
+
+    At most so many subtasks is among them: in uneven arrivals nobody comes near it.
 
     >>> int(for_even_arrivals().sum())
-    68
+    69
     """
     found = np.zeros(SIZE, np.bool_)
     for name in _FUNCTIONS:
         place = part(name)
         found[place.start + EVENNESS : place.stop] = True
+    found[part("most given")] = True
     return found
 
 
@@ -166,6 +174,7 @@ def widths() -> Floats:
     width[part("saving")] = 0.3
     width[part("catching up")] = 0.4
     width[part("worth of more")] = 0.2
+    width[part("most given")] = 0.15
     width[part("size")][0] = 0.05
     width[part("limit")][0] = 0.07
     return width
@@ -229,9 +238,13 @@ class CompactDecider:
         seen = window(snapshot, min(WINDOW_S, snapshot.interval_s * snapshot.samples.present.shape[1]))
         recent = intervals_in(RECENT_S, snapshot.interval_s)
         needed = busy_subtasks(came, seen, graph, recent) * (1 + blocked_by_bursts(seen, graph))
-        rate = came.all_sources(0, recent)
+        rates = {
+            minutes: came.all_sources(0, intervals_in(60.0 * minutes, snapshot.interval_s))
+            for minutes in (3, 10, 30, 60)
+        }
+        rate = rates[30]
         minutes_waiting = _over(came.waiting(), rate, 0.0) / 60.0
-        facts = self._facts(snapshot, came, rate, minutes_waiting)
+        facts = self._facts(snapshot, came, rates, minutes_waiting)
         factors = self.factors(facts)
         vertex_facts = self._vertex_facts(snapshot, seen, needed, factors.size)
         of_size, of_limit = (
@@ -242,9 +255,11 @@ class CompactDecider:
         hurry = 1 + np.minimum(60.0 * minutes_waiting / catch_up_s, MOST_CATCHING_UP)
         busy = needed * hurry[:, None]
         size = factors.size[:, None] * of_size
+        busiest = np.maximum.reduce([rates[minutes] for minutes in (3, 10, 30)])
+        most = np.exp(self._parts["most given"]) * _over(busiest, rate, 1.0)[:, None]
         up, down = (
             self._rounded(busy * within_reach(one, busy, graph, room=ROOM_FOR_LUCK), snapshot)
-            for one in (size, size * factors.down[:, None])
+            for one in (np.minimum(size, most), np.minimum(size * factors.down[:, None], most))
         )
         strained = busy * within_reach(factors.limit[:, None] * of_limit, busy, graph)
         over: Flags = (strained > useful(now, graph)) & (up > now) & exists
@@ -264,28 +279,29 @@ class CompactDecider:
         worth = self._parts["worth of more"][:, 0]
         return thrifty(subtasks, snapshot, worth=worth, less=less, less_if_few=less_if_few)
 
-    def _facts(self, snapshot: Snapshot, came: Arrivals, rate: Floats, minutes_waiting: Floats) -> Floats:
-        def count(minutes: float) -> int:
-            return intervals_in(60.0 * minutes, snapshot.interval_s)
-
-        mean_of = {minutes: came.all_sources(0, count(minutes)) for minutes in (3, 10, 30, 60)}
+    def _facts(
+        self, snapshot: Snapshot, came: Arrivals, rates: Mapping[int, Floats], minutes_waiting: Floats
+    ) -> Floats:
+        """`rates` are of all sources, on average over the last so many minutes."""
+        rate = rates[30]
+        ten, thirty = (intervals_in(60.0 * minutes, snapshot.interval_s) for minutes in (10, 30))
         day = 2 * np.pi * (snapshot.now_s % DAY_S) / DAY_S
         parallelism = np.where(snapshot.graph.exists, snapshot.parallelism, 0).sum(1) / self._count
         latency = np.nan_to_num(snapshot.samples.latency_s[:, -1]) / snapshot.slo_s
         since_s = np.minimum(snapshot.since_rescale_s, LONG_AGO_S)
-        highest = came.highest(range(0, came.length - count(10) + 1, count(10)), count(10))
+        highest = came.highest(range(0, came.length - ten + 1, ten), ten)
         some = rate > 0
         columns = (
             np.ones(len(rate)),
-            np.where(some, _log_ratio(mean_of[10], mean_of[30]), 0.0),
-            np.where(some, _log_ratio(mean_of[3], mean_of[10]), 0.0),
-            np.where(some, _log_ratio(mean_of[30], mean_of[60]), 0.0),
+            np.where(some, _log_ratio(rates[10], rates[30]), 0.0),
+            np.where(some, _log_ratio(rates[3], rates[10]), 0.0),
+            np.where(some, _log_ratio(rates[30], rates[60]), 0.0),
             np.where(some & (highest > 0), _log_ratio(highest, rate), 0.0),
             np.sin(day),
             np.cos(day),
             np.sin(2 * day),
             np.cos(2 * day),
-            np.clip(_over(came.noise(count(30)), rate, USUAL_NOISE) / USUAL_NOISE - 1, -1, 1),
+            np.clip(_over(came.noise(thirty), rate, USUAL_NOISE) / USUAL_NOISE - 1, -1, 1),
             np.minimum(np.log2(np.maximum(parallelism, 1)) / 2 - 1, MOST_PRACTISED),
             np.clip(latency, 0, 2),
             np.clip(minutes_waiting, 0, 2),
@@ -294,7 +310,7 @@ class CompactDecider:
             np.clip(1 - since_s / 2700, 0, 1),
             np.clip(since_s / 3600 - 0.75, 0, 1),
         )
-        even = np.clip(1 - _over(came.usual_change(count(30)), rate, UNEVEN) / UNEVEN, 0, 1)
+        even = np.clip(1 - _over(came.usual_change(thirty), rate, UNEVEN) / UNEVEN, 0, 1)
         facts = np.stack(columns, axis=1)
         return np.concatenate([facts, facts * even[:, None]], axis=1)
 

@@ -59,7 +59,9 @@ _SIZE_AT, _DOWN_AT, _LIMIT_AT, _SAVING_AT, _SIZE_OF_VERTEX_AT, _LIMIT_OF_VERTEX_
         "rounding",
     )
 )
-_CATCHING_UP_AT, _WORTH_AT = part("catching up").start, part("worth of more").start
+_CATCHING_UP_AT, _WORTH_AT, _MOST_AT = (
+    part(name).start for name in ("catching up", "worth of more", "most given")
+)
 _FACTS = len(FACTS)
 _TRIED = tuple(TRIED.tolist())
 _SIZES_TRIED = tuple(np.exp(TRIED).tolist())
@@ -143,8 +145,11 @@ def decide(
         size_vertex(h, graph, numbers, room, e, vertex, count, end - 1, size, limit, hurry)
         if not math.isnan(room.busy[e, vertex]):
             pressed = max(pressed, room.busy[e, vertex] / useful(graph, e, vertex, graph.most[e, vertex]))
-    round_thriftily(graph, numbers, room, e, count, 1.0, ROOM_FOR_LUCK / pressed, room.up)
-    round_thriftily(graph, numbers, room, e, count, down, ROOM_FOR_LUCK / pressed, room.goal)
+    busiest = max(rate, mean_of(room, spans, e, 0, spans.ten), mean_of(room, spans, e, 0, spans.three))
+    most = math.exp(numbers[_MOST_AT]) * (busiest / rate if rate > 0.0 else 1.0)
+    most = min(ROOM_FOR_LUCK / pressed, most)
+    round_thriftily(graph, numbers, room, e, count, 1.0, most, room.up)
+    round_thriftily(graph, numbers, room, e, count, down, most, room.goal)
     commit(graph, room, e, count, saving if hurry < 1 + MOST_CATCHING_UP else math.inf, 1.0 / pressed)
 
 
