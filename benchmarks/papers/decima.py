@@ -188,6 +188,12 @@ CLAIMS = (
         ("with hindsight /", "decima-tpch-batch /"),
     ),
     Claim(
+        "How short batches become under a plan made with that knowledge (not in the paper)",
+        "no number",
+        "decima-plans",
+        ("planned /", "decima-tpch-batch /"),
+    ),
+    Claim(
         "Input-dependent baselines reduce the variance of the gradient",
         "50x lower on two-server load balancing",
         "decima-variance",
