@@ -428,7 +428,7 @@ def test_bundles_of_other_kinds_and_versions_are_refused() -> None:
     ):
         compact_policy(load_bundle(find_bundle("sure")))
     other = compact_bundle("mine", np.zeros(SIZE - 1), trained={}, scores={})
-    with pytest.raises(BundleError, match="mine: its numbers are not those of its facts"):
+    with pytest.raises(BundleError, match="mine: its numbers are not those of this version; train it again"):
         compact_policy(other)
     other.manifest["features"]["job"].pop()
     with pytest.raises(BundleError, match="mine: it sees other facts than this version"):

@@ -395,5 +395,5 @@ def compact_policy(bundle: Bundle) -> CompactPolicy:
         raise BundleError(f"{bundle.name}: it sees other facts than this version; train it again")
     numbers = bundle.tensors.get("numbers")
     if numbers is None or numbers.shape != (SIZE,):
-        raise BundleError(f"{bundle.name}: its numbers are not those of its facts; copy it again")
+        raise BundleError(f"{bundle.name}: its numbers are not those of this version; train it again")
     return CompactPolicy(bundle.name, numbers, bundle)
