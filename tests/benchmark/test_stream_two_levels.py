@@ -24,7 +24,7 @@ def test_levels_are_enough_for_the_highest_half_hour_of_each_part() -> None:
 
 
 def test_two_levels_cost_a_restart_more_and_fewer_slots_where_the_load_rises() -> None:
-    one, two = Plan(24, 1.3, 1.3), Plan(1.75, 1.3, 1.3)
+    one, two = Plan(24, 1.3, 1.3), Plan(1.75, 2.0, 1.3)
     found = played([one, two], JOB, DAY, 1, Deployment(substep_ms=3000))
     assert (found.rescales[1] - found.rescales[0]) == 1
     assert found.slot_hours[1] < found.slot_hours[0] and found.cost[1] < found.cost[0]
